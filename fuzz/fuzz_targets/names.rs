@@ -21,6 +21,7 @@ fuzz_target!(|input: &[u8]| {
         reassembly_bytes: 1000,
         text_bytes: 20 * 68,
         resolved_names_max: 4,
+        dns_queries_max: 8,
     };
     let Ok(mut inspector) = Inspector::new(4, &limits, Arc::clone(&APPLICATIONS), 1) else {
         return;
@@ -50,6 +51,7 @@ fuzz_target!(|input: &[u8]| {
             protocol,
             tcp_flags: what >> 3 & 2,
             sequence: u32::from(u16::from_be_bytes([high, low])),
+            acknowledgement: 0,
             source_port: if direction == 0 { 40_000 } else { port },
             destination_port: if direction == 0 { port } else { 40_000 },
             payload,

@@ -56,6 +56,7 @@ pub fn inspect(input: &[u8], protocol: u8, port: u16) -> AppRecord {
             protocol,
             tcp_flags: 0,
             sequence: *sequence,
+            acknowledgement: 0,
             source_port: if direction == 0 { 40_000 } else { port },
             destination_port: if direction == 0 { port } else { 40_000 },
             payload,

@@ -57,11 +57,7 @@ impl FlowState {
     /// Reads a packet. Returns false if the flow needs no more packets.
     pub(crate) fn read(&mut self, services: &mut Services, packet: &L4Payload<'_>) -> bool {
         let Self { common, transport } = self;
-        let mut cx = Context {
-            services,
-            common,
-            packet,
-        };
+        let mut cx = Context::new(services, common, packet);
         match packet.protocol {
             ip_protocol::TCP => {
                 if matches!(transport, Transport::Udp(DatagramState::Unknown)) {
@@ -81,6 +77,14 @@ impl FlowState {
                 common.packets = common.packets.saturating_add(1);
                 common.packets < UDP_PROBE_PACKETS
             }
+        }
+    }
+
+    /// Whether packets without payload are needed, too ([`TcpState::is_waiting`]).
+    pub(crate) fn is_waiting(&self) -> bool {
+        match &self.transport {
+            Transport::Tcp(tcp) => tcp.is_waiting(),
+            Transport::Udp(_) => false,
         }
     }
 
@@ -111,11 +115,8 @@ impl FlowState {
             Transport::Tcp(_) => ip_protocol::TCP,
             Transport::Udp(_) => ip_protocol::UDP,
         };
-        let mut cx = Context {
-            services,
-            common: &mut self.common,
-            packet: &L4Payload::empty(evicted.owner.direction, protocol),
-        };
+        let packet = L4Payload::empty(evicted.owner.direction, protocol);
+        let mut cx = Context::new(services, &mut self.common, &packet);
         match &mut self.transport {
             Transport::Tcp(tcp) => tcp.evict(&mut cx, evicted),
             Transport::Udp(datagrams) => datagrams.evict(&mut cx, &evicted.bytes),
@@ -131,12 +132,19 @@ impl FlowState {
     }
 
     /// Moves the results to the record, and releases all texts and buffers.
-    pub(crate) fn finish(&mut self, services: &mut Services, record: &mut AppRecord) {
-        let mut cx = Context {
-            services,
-            common: &mut self.common,
-            packet: &L4Payload::empty(0, 0),
+    /// `ports` are those of the initiator and the responder.
+    pub(crate) fn finish(
+        &mut self,
+        services: &mut Services,
+        record: &mut AppRecord,
+        ports: [u16; 2],
+    ) {
+        let packet = L4Payload {
+            source_port: ports[0],
+            destination_port: ports[1],
+            ..L4Payload::empty(0, ip_protocol::TCP)
         };
+        let mut cx = Context::new(services, &mut self.common, &packet);
         match &mut self.transport {
             Transport::Tcp(tcp) => tcp.finish(&mut cx, record),
             Transport::Udp(datagrams) => datagrams.finish(&mut cx, record),
@@ -150,11 +158,8 @@ impl FlowState {
     pub(crate) fn snapshot(&mut self, services: &mut Services, record: &mut AppRecord) {
         // The record takes the text out of the pool, but the flow needs it again.
         let kept = services.texts.retain(self.common.resolved);
-        let mut cx = Context {
-            services,
-            common: &mut self.common,
-            packet: &L4Payload::empty(0, 0),
-        };
+        let packet = L4Payload::empty(0, 0);
+        let mut cx = Context::new(services, &mut self.common, &packet);
         match &mut self.transport {
             Transport::Tcp(tcp) => tcp.snapshot(&mut cx, record),
             Transport::Udp(datagrams) => datagrams.snapshot(&mut cx, record),

@@ -29,6 +29,12 @@ pub(crate) enum Stage {
         /// The sequence number after it.
         next_sequence: u32,
     },
+    /// Has a state and needs more packets, also those without payload: part of a message is in a
+    /// buffer, and they may say that the rest is lost or will not come.
+    Waiting {
+        /// Handle of the state.
+        handle: u32,
+    },
     /// A few packets, none of a known protocol.
     Probing {
         /// Their number.
@@ -87,7 +93,9 @@ impl InspectState {
     /// Handle of the flow's state, 0 if it has none.
     pub(crate) const fn handle(self) -> u32 {
         match self.0 {
-            Stage::Tracked { handle } | Stage::Done { handle } => handle,
+            Stage::Tracked { handle } | Stage::Waiting { handle } | Stage::Done { handle } => {
+                handle
+            }
             _ => 0,
         }
     }

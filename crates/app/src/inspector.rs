@@ -179,7 +179,9 @@ impl Inspector {
         key: impl Fn() -> FlowKey,
     ) {
         *state = match state.0 {
-            Stage::Tracked { handle } => self.inspect_tracked(handle, packet, key),
+            Stage::Tracked { handle } | Stage::Waiting { handle } => {
+                self.inspect_tracked(handle, packet, key)
+            }
             stage => self.start(stage, packet, key),
         };
     }
@@ -250,12 +252,11 @@ impl Inspector {
         self.services.buffers.flow = handle;
         if dns::has_client(packet.source_port, packet.destination_port) {
             let key = key();
-            let mut ends = [key.source, key.destination].map(u128::from_le_bytes);
-            if packet.direction != 0 {
-                ends.reverse();
-            }
-            self.services.dns_ends = ends;
-            self.services.dns_messages_left = dns::STREAM_MESSAGES_MAX;
+            let ends = match packet.direction {
+                0 => [key.source, key.destination],
+                _ => [key.destination, key.source],
+            };
+            self.services.start_packet(ends, dns::STREAM_MESSAGES_MAX);
         }
         let needs_more = flow.read(&mut self.services, packet);
         while let Some(evicted) = self.services.buffers.next_evicted() {
@@ -271,6 +272,7 @@ impl Inspector {
         }
         if flow.is_worth_keeping(needs_more) {
             return InspectState(match needs_more {
+                true if flow.is_waiting() => Stage::Waiting { handle },
                 true => Stage::Tracked { handle },
                 false => Stage::Done { handle },
             });
@@ -319,7 +321,13 @@ impl Inspector {
         let handle = state.handle();
         if let Some(flow) = self.flows.get_mut(handle) {
             self.services.buffers.flow = handle;
-            flow.finish(&mut self.services, record);
+            let ends = [key.source, key.destination];
+            self.services.start_packet(ends, dns::STREAM_MESSAGES_MAX);
+            flow.finish(
+                &mut self.services,
+                record,
+                [key.source_port, key.destination_port],
+            );
             self.flows.free(handle);
         }
         self.services.applications.classify(key, record);
@@ -331,7 +339,7 @@ impl Inspector {
     /// On the DNS port nothing stays: the tap that reads DNS for several tables also starts anew
     /// with each record, and both must read the same.
     pub fn snapshot(&mut self, record: &mut AppRecord, state: &mut InspectState, key: &FlowKey) {
-        if let Stage::Tracked { handle } = state.0
+        if let Stage::Tracked { handle } | Stage::Waiting { handle } = state.0
             && !dns::has_client(key.source_port, key.destination_port)
             && let Some(flow) = self.flows.get_mut(handle)
             && flow.is_partial()
@@ -354,7 +362,7 @@ impl Inspector {
     /// data of the previous record could be kept.
     pub fn resume(&mut self, state: &mut InspectState, is_kept: bool) {
         match state.0 {
-            Stage::Tracked { handle } => {
+            Stage::Tracked { handle } | Stage::Waiting { handle } => {
                 if !is_kept && let Some(flow) = self.flows.get_mut(handle) {
                     flow.common.incomplete.add(Incomplete::TEXT);
                 }

@@ -24,6 +24,7 @@ mod name_cache;
 mod nanoseconds;
 mod parser;
 mod payload;
+mod progress;
 mod protocols;
 mod query_table;
 mod reassembly;
@@ -34,6 +35,7 @@ mod tcp;
 mod tests;
 mod text_pool;
 mod udp;
+mod work;
 
 pub use application::{Applications, ApplicationsError};
 pub use column::{AppColumn, AppType, AppValue};

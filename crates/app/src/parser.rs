@@ -2,6 +2,7 @@
 
 use crate::base_state::BaseState;
 use crate::payload::L4Payload;
+use crate::progress::Progress;
 use crate::record::AppRecord;
 use crate::services::Services;
 use crate::text_pool::TextId;
@@ -29,7 +30,7 @@ pub(crate) enum Probe {
 /// What a parser did with the bytes it received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// TCP: it needs the same bytes again, followed by more.
+    /// TCP: it needs the same bytes again, followed by more. It gets the [`Progress`] that it leaves.
     NeedMore,
     /// It consumed this number of bytes, which with TCP may include bytes that are yet to come.
     Consumed(usize),
@@ -52,9 +53,29 @@ pub(crate) struct Context<'a> {
     /// The current packet: its time, direction and ports. Its payload is not always the bytes to
     /// read, which may come from a reassembly buffer.
     pub(crate) packet: &'a L4Payload<'a>,
+    /// How far the parser is in the message (TCP).
+    pub(crate) progress: Progress,
 }
 
-impl Context<'_> {
+impl<'c> Context<'c> {
+    pub(crate) fn new(
+        services: &'c mut Services,
+        common: &'c mut BaseState,
+        packet: &'c L4Payload<'c>,
+    ) -> Self {
+        Self {
+            services,
+            common,
+            packet,
+            progress: Progress::at(packet.time_ns),
+        }
+    }
+
+    /// The progress in a message that starts in the current packet.
+    pub(crate) const fn progress_at_packet(&self) -> Progress {
+        Progress::at(self.packet.time_ns)
+    }
+
     /// Interns a text for the flow, and records if it was truncated.
     pub(crate) fn intern(&mut self, text: &[u8]) -> TextId {
         self.services.intern(&mut self.common.incomplete, text)
@@ -62,11 +83,7 @@ impl Context<'_> {
 
     /// The same context with another packet.
     pub(crate) fn with_packet<'a>(&'a mut self, packet: &'a L4Payload<'a>) -> Context<'a> {
-        Context {
-            services: self.services,
-            common: self.common,
-            packet,
-        }
+        Context::new(self.services, self.common, packet)
     }
 
     /// Sets the application class by the first bytes of a payload, if it is not set yet.
@@ -112,6 +129,18 @@ pub(crate) trait Parser: Sized {
         false
     }
 
+    /// TCP: the same as [`Parser::probe`], if the first `seen` bytes were probed before and more were
+    /// needed.
+    fn probe_again(packet: &L4Payload<'_>, bytes: &[u8], is_start: bool, _seen: usize) -> Probe {
+        Self::probe(packet, bytes, is_start)
+    }
+
+    /// TCP: whether the parser looks for a message at the start of each segment of this direction
+    /// anyway, so that it need not wait for missing bytes.
+    fn can_skip_gap(&self, _direction: usize) -> bool {
+        false
+    }
+
     /// TCP: whether a parser that lacks bytes before these can safely continue with them.
     fn can_continue_at(_bytes: &[u8]) -> bool {
         false
@@ -132,14 +161,14 @@ pub(crate) trait Parser: Sized {
     /// UDP: releases its buffers.
     fn release(&mut self, _services: &mut Services) {}
 
-    /// UDP: whether part of a handshake is buffered, which the flow's next record must be able to
-    /// complete if the active timeout splits the flow.
+    /// Whether the flow's next record needs what the parser knows if the active timeout splits the flow:
+    /// part of a handshake that is buffered (UDP), or the position in the messages (TCP).
     fn is_partial(&self) -> bool {
         false
     }
 
-    /// UDP: writes its part of a record of a flow that continues, and keeps what
-    /// [`Parser::is_partial`] is about.
+    /// Writes its part of a record of a flow that continues, and keeps what [`Parser::is_partial`] is
+    /// about.
     fn snapshot(&mut self, cx: &mut Context<'_>, record: &mut AppRecord) {
         self.finish(cx, record);
     }

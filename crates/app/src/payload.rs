@@ -15,6 +15,8 @@ pub struct L4Payload<'a> {
     pub tcp_flags: u8,
     /// TCP sequence number: of the SYN if the packet has one, else of the first payload byte.
     pub sequence: u32,
+    /// TCP acknowledgement number, if the packet has the control bit for it.
+    pub acknowledgement: u32,
     /// Source port of this packet.
     pub source_port: u16,
     /// Destination port of this packet.
@@ -40,6 +42,7 @@ impl<'a> L4Payload<'a> {
             protocol: info.transport,
             tcp_flags: info.tcp_flags,
             sequence: info.sequence,
+            acknowledgement: info.acknowledgement,
             source_port: info.source_port,
             destination_port: info.destination_port,
             payload: if info.payload_captured > 0 {
@@ -62,6 +65,7 @@ impl L4Payload<'static> {
             protocol,
             tcp_flags: 0,
             sequence: 0,
+            acknowledgement: 0,
             source_port: 0,
             destination_port: 0,
             payload: &[],

@@ -1,5 +1,7 @@
 //! Reassembly of handshakes that span packets. Segments may arrive in any order.
 
+use crate::progress::Progress;
+use crate::work;
 use hw::pool::{FreeListNode, Pool};
 use std::io;
 
@@ -40,6 +42,8 @@ pub(crate) struct ReassemblyBuffer {
     ranges_count: u8,
     /// The most ranges of this stream.
     ranges_max: u8,
+    /// How far the parser is in the message at the base.
+    pub(crate) progress: Progress,
 }
 
 impl Default for ReassemblyBuffer {
@@ -54,6 +58,7 @@ impl Default for ReassemblyBuffer {
             ranges: [ByteRange::default(); RANGES_MAX],
             ranges_count: 0,
             ranges_max: RANGES_MAX as u8,
+            progress: Progress::NONE,
         }
     }
 }
@@ -83,6 +88,7 @@ impl ReassemblyBuffer {
         if bytes.is_empty() {
             return Ok(());
         }
+        work::count(bytes.len());
         let count = usize::from(self.ranges_count);
         let ranges = &self.ranges[..count];
         // Merge the ranges that the new one overlaps or touches.
@@ -93,6 +99,7 @@ impl ReassemblyBuffer {
         }
         if self.bytes.len() <= usize::from(offset) {
             self.bytes.reserve(usize::from(end) - self.bytes.len());
+            work::count((usize::from(offset) - self.bytes.len()) / work::MOVED);
             self.bytes.resize(usize::from(offset), 0);
             self.bytes.extend_from_slice(bytes);
         } else {
@@ -150,6 +157,7 @@ impl ReassemblyBuffer {
     pub(crate) fn advance(&mut self, length: u32) {
         self.base = self.base.wrapping_add(length);
         let cut = (length as usize).min(self.bytes.len());
+        work::count((self.bytes.len() - cut) / work::MOVED);
         self.bytes.drain(..cut);
         let mut kept = 0;
         for index in 0..usize::from(self.ranges_count) {
@@ -164,6 +172,19 @@ impl ReassemblyBuffer {
             }
         }
         self.ranges_count = kept as u8;
+    }
+
+    /// Start of the first range after the first gap, as an offset from the base.
+    pub(crate) fn gap_end(&self) -> Option<u32> {
+        let first = usize::from(!self.contiguous().is_empty());
+        let ranges = self.ranges.get(first..usize::from(self.ranges_count))?;
+        ranges.first().map(|range| u32::from(range.start))
+    }
+
+    /// End of the last range, as an offset from the base.
+    pub(crate) fn end(&self) -> u32 {
+        let last = self.ranges[..usize::from(self.ranges_count)].last();
+        last.map_or(0, |range| u32::from(range.end))
     }
 
     /// Whether no byte after the first `length` was received.

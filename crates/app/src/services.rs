@@ -166,6 +166,13 @@ impl Services {
         common.resolved_age_us = u32::try_from(age).unwrap_or(u32::MAX);
     }
 
+    /// Starts a packet whose DNS messages, if it has any, go from one of these addresses to the other. At
+    /// most `dns_messages_max` of them are read.
+    pub(crate) fn start_packet(&mut self, ends: [[u8; 16]; 2], dns_messages_max: u16) {
+        self.dns_ends = ends.map(u128::from_le_bytes);
+        self.dns_messages_left = dns_messages_max;
+    }
+
     /// Remembers a query, the message `bytes`, to compare its response with it.
     pub(crate) fn observe_query(&mut self, packet: &L4Payload<'_>, bytes: &[u8]) {
         if self.dns_route == DnsRoute::Discard {

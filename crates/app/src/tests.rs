@@ -2,10 +2,13 @@
 
 mod connections;
 mod dtls;
+mod gaps;
 mod handshakes;
+mod http;
 mod media;
 mod quic;
 mod ssh;
+mod work;
 
 use super::*;
 use crate::inspect_state::Stage;
@@ -58,6 +61,7 @@ fn segment<'a>(
         protocol: key.protocol,
         tcp_flags: 0,
         sequence,
+        acknowledgement: 0,
         source_port,
         destination_port,
         payload,
@@ -641,7 +645,9 @@ proptest! {
         let mut inspector = Inspector::new(4, &limits, Arc::default(), 1).unwrap();
         let mut flows = [InspectState::default(); 4];
         let hello = client_hello("any.example", 900);
-        let request = b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\n".repeat(20);
+        let request = b"CONNECT a HTTP/1.1\r\nContent-Length: 90\r\n\r\n\
+            HTTP/1.1 200 A\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"
+            .repeat(20);
         let answers = dns(true, 1).repeat(10);
         let quic = [0xc0, 0, 0, 0, 1, 8].repeat(300);
         let streams: [&[u8]; 4] = [&hello, &request, &answers, &quic];
@@ -652,7 +658,13 @@ proptest! {
             let flow = key(if tcp { 6 } else { 17 }, [443, 53, 80, 30_000][slot as usize]);
             let mut packet = segment(&flow, 0, u8::from(direction), at, &stream[from..to]);
             packet.payload_length += u32::from(what & 1) * 7;
-            packet.tcp_flags = if at == 0 { flag::SYN } else { 0 };
+            packet.tcp_flags = match (at, at % 16) {
+                (0, _) => flag::SYN,
+                (_, 0) => flag::FIN | flag::ACK,
+                (_, 1) => flag::RST,
+                _ => flag::ACK,
+            };
+            packet.acknowledgement = at.wrapping_mul(2);
             inspector.observe(&mut flows[slot as usize], &packet, || flow);
         }
         for flow in &mut flows {

@@ -10,7 +10,7 @@ use crate::services::Services;
 /// Whether a datagram of a flow of no known protocol may be of one, or its first bytes are in the
 /// table of applications.
 pub(crate) fn may_match(services: &Services, datagram: &L4Payload<'_>) -> bool {
-    match DatagramState::probe(datagram, datagram.payload, true) {
+    match DatagramState::probe(datagram, datagram.payload, true, 0) {
         Detected::Protocol(_) | Detected::NeedMore => true,
         Detected::Reserved => false,
         Detected::None => services.applications.by_bytes(datagram.payload).is_some(),
@@ -37,7 +37,7 @@ pub(crate) fn read(state: &mut DatagramState, cx: &mut Context<'_>) -> bool {
     if is_known && let Some(needs_more) = read_known(state, cx) {
         return needs_more;
     }
-    match DatagramState::probe(cx.packet, cx.packet.payload, true) {
+    match DatagramState::probe(cx.packet, cx.packet.payload, true, 0) {
         Detected::Protocol(start) => *state = start(cx.services),
         Detected::None => cx.classify_by_bytes(cx.packet.payload),
         Detected::NeedMore | Detected::Reserved => {}

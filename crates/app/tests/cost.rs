@@ -356,6 +356,7 @@ fn inspect(packet: fn(usize) -> Packet, packets: usize) {
             protocol: 17,
             tcp_flags: 0,
             sequence: 0,
+            acknowledgement: 0,
             source_port: ports[0],
             destination_port: ports[1],
             payload: &payload,

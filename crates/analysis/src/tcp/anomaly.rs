@@ -106,6 +106,10 @@ pub(super) struct Evidence {
     pub(super) has_duplicate_acks: bool,
 }
 
+/// The longest delay of a copy while no round trip is known. Retransmission timers and the timer of the
+/// tail loss probe (RFC 8985 section 7.2) are not shorter.
+const COPY_DELAY_MAX_NS: u64 = 10_000_000;
+
 /// If a host numbers its packets sequentially, the identifications of two consecutive packets of a flow
 /// differ by less than this.
 const IDENTIFICATION_STEP_MAX: u16 = 1 << 12;
@@ -119,6 +123,10 @@ impl Evidence {
             return None;
         }
         let step = self.identification.wrapping_sub(sent_info.identification);
+        if step == 0 {
+            // A constant identification: it shows no order.
+            return None;
+        }
         let are_sequential = if sent_info.previous_identification == 0 {
             step.cast_signed().unsigned_abs() < IDENTIFICATION_STEP_MAX
         } else {
@@ -130,6 +138,21 @@ impl Evidence {
         are_sequential.then_some(step.cast_signed() < 0)
     }
 
+    /// Returns whether the network copied the segment, which was seen before.
+    ///
+    /// A copy keeps its identification, but so may a retransmission (RFC 1122 section 3.2.1.5), and a
+    /// sender may give all packets the same one (RFC 6864 section 4.1). What tells them apart is time: a
+    /// copy takes another way through the network, a retransmission waits for a round trip or a timer.
+    fn is_copy_of(&self, sent_info: &SentInfo) -> bool {
+        let delay_max_ns = match self.rtt_ns {
+            0 => COPY_DELAY_MAX_NS,
+            rtt_ns => rtt_ns / 2,
+        };
+        self.identification == sent_info.identification
+            && !sent_info.is_lower_bound
+            && sent_info.age_ns < delay_max_ns
+    }
+
     /// Returns the class of the segment.
     ///
     /// The first row that fits decides. A segment whose age is only a lower bound (it is older than the
@@ -139,7 +162,7 @@ impl Evidence {
     /// |---|---|
     /// | repeats the last byte, and the window is closed or all data acknowledged | flow control |
     /// | no earlier or later segment is kept to compare with | unknown |
-    /// | seen before with the same identification (without identifications: within half a round trip) | duplicate |
+    /// | seen before with the same identification or without one, within half a round trip (10 ms if none is known) | duplicate |
     /// | fills a hole with an identification before the next segment's (if they are not sequential: within a round trip, and no duplicate ACKs) | reordering |
     /// | the retransmission timeout has passed | timeout, unnecessary if its bytes had been acknowledged |
     /// | duplicate ACKs | fast retransmit, unnecessary if its bytes had been acknowledged |
@@ -151,14 +174,8 @@ impl Evidence {
         let Some(sent_info) = self.sent_info else {
             return Class::Unknown;
         };
-        let has_identifications = self.identification != 0 && sent_info.identification != 0;
         if self.was_seen {
-            let is_copy = if has_identifications {
-                self.identification == sent_info.identification
-            } else {
-                !sent_info.is_lower_bound && sent_info.age_ns < self.rtt_ns / 2
-            };
-            if is_copy && !sent_info.is_lower_bound {
+            if self.is_copy_of(&sent_info) {
                 return Class::Duplicate;
             }
         } else if !sent_info.is_lower_bound {
@@ -225,20 +242,59 @@ mod tests {
     }
 
     #[test]
-    fn seen_bytes_are_duplicates_by_identification_or_by_age() {
+    fn seen_bytes_are_duplicates_by_identification_and_by_age() {
         let is = |evidence, expected, change: fn(&mut SentInfo)| {
             assert_eq!(class_with(evidence, change), expected);
         };
         is(seen(), Class::Duplicate, |it| it.identification = 8);
         is(seen(), Class::Unknown, |_| {});
+        // In the same microsecond.
+        is(seen(), Class::Duplicate, |it| {
+            (it.identification, it.age_ns) = (8, 0);
+        });
+        // A retransmission that keeps its identification.
+        is(seen(), Class::Unknown, |it| {
+            (it.identification, it.age_ns) = (8, 10 * MS);
+        });
+        is(seen(), Class::Timeout, |it| {
+            (it.identification, it.age_ns) = (8, 200 * MS);
+        });
         is(seen(), Class::Unknown, |it| {
             (it.identification, it.is_lower_bound) = (8, true);
         });
         let mut unnumbered = seen();
         unnumbered.identification = 0;
-        is(unnumbered, Class::Duplicate, |_| {});
-        is(unnumbered, Class::Unknown, |it| it.age_ns = 10 * MS);
-        is(unnumbered, Class::Unknown, |it| it.is_lower_bound = true);
+        is(unnumbered, Class::Unknown, |_| {});
+        is(unnumbered, Class::Duplicate, |it| it.identification = 0);
+        is(unnumbered, Class::Unknown, |it| {
+            (it.identification, it.age_ns) = (0, 10 * MS);
+        });
+        is(unnumbered, Class::Unknown, |it| {
+            (it.identification, it.is_lower_bound) = (0, true);
+        });
+    }
+
+    #[test]
+    fn without_a_round_trip_a_copy_comes_within_ten_milliseconds() {
+        for (identification, age_ns, expected) in [
+            (8, 0, Class::Duplicate),
+            (8, 10 * MS - 1, Class::Duplicate),
+            (8, 10 * MS, Class::Unknown),
+            (8, 1000 * MS, Class::Timeout),
+            (0, 0, Class::Duplicate),
+            (0, 1000 * MS, Class::Timeout),
+        ] {
+            let evidence = Evidence {
+                identification,
+                rtt_ns: 0,
+                rto_ns: 1000 * MS,
+                ..seen()
+            };
+            let class = class_with(evidence, |it| {
+                (it.identification, it.age_ns) = (identification, age_ns);
+            });
+            assert_eq!(class, expected, "{identification} {age_ns}");
+        }
     }
 
     #[test]
@@ -260,6 +316,15 @@ mod tests {
         };
         assert_eq!(class_with(filling, random(19 * MS)), Class::Reordering);
         assert_eq!(class_with(filling, random(20 * MS)), Class::Unknown);
+        // Constant identifications show no order either.
+        let constant = |age_ns| {
+            move |it: &mut SentInfo| {
+                (it.identification, it.previous_identification) = (6, 6);
+                it.age_ns = age_ns;
+            }
+        };
+        assert_eq!(class_with(filling, constant(19 * MS)), Class::Reordering);
+        assert_eq!(class_with(filling, constant(200 * MS)), Class::Timeout);
         filling.has_duplicate_acks = true;
         assert_eq!(class_with(filling, random(19 * MS)), Class::FastRetransmit);
     }

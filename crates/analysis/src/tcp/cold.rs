@@ -164,10 +164,11 @@ impl TcpSide {
         };
         let mut holes = cold.holes;
         if self.flags & flag::ACKNOWLEDGED != 0 {
-            if holes.bytes_below(self.acknowledged) > 0 {
+            let below = self.missed_below(cold);
+            if holes.bytes_below(below) > 0 {
                 self.limits |= limit::MISSED;
             }
-            holes.remove_below(self.acknowledged);
+            holes.remove_below(below);
         }
         *cold = TcpCold {
             holes,
@@ -186,7 +187,21 @@ impl TcpSide {
         if self.flags & flag::ACKNOWLEDGED == 0 || cold.holes.is_empty() {
             return 0;
         }
-        cold.holes.bytes_below(self.acknowledged)
+        cold.holes.bytes_below(self.missed_below(cold))
+    }
+
+    /// Returns the sequence number below which acknowledged holes are missed bytes.
+    ///
+    /// A hole of one sequence number behind all data is not: it is that of a FIN which the probe missed.
+    /// If the side's data or FIN continues behind it, it was a byte.
+    fn missed_below(&self, cold: &TcpCold) -> u32 {
+        let last = self.next.wrapping_sub(1);
+        let is_lost_fin = self.flags & flag::FIN == 0 && cold.holes.contains(last, self.next);
+        if is_lost_fin && after(self.acknowledged, last) {
+            last
+        } else {
+            self.acknowledged
+        }
     }
 
     /// Returns the bytes that the probe missed: acknowledged but never seen.

@@ -87,6 +87,11 @@ impl Holes {
         (filled, given_up)
     }
 
+    /// Returns whether there is a hole of exactly these bytes.
+    pub(super) fn contains(&self, from: u32, to: u32) -> bool {
+        self.iter().any(|hole| *hole == [from, to])
+    }
+
     /// Removes the bytes below `acknowledged`.
     pub(super) fn remove_below(&mut self, acknowledged: u32) {
         for [from, to] in &mut self.0 {

@@ -19,5 +19,7 @@ pub(super) const MISSED: u8 = 0x80;
 /// Hidden, and not a limit: the side's sequence numbers are known only from its peer's
 /// acknowledgements.
 pub(super) const KNOWN_BY_PEER: u8 = 0x40;
+/// Hidden, and not a limit: the side sent a reset that the peer accepts.
+pub(super) const RESET: u8 = 0x20;
 /// Bits that records do not show.
-pub(super) const HIDDEN: u8 = MISSED | KNOWN_BY_PEER;
+pub(super) const HIDDEN: u8 = MISSED | KNOWN_BY_PEER | RESET;

@@ -10,6 +10,7 @@ pub mod flag;
 mod holes;
 pub mod limit;
 mod out_of_sequence;
+mod reset;
 mod rtt;
 mod sent;
 mod side;
@@ -130,6 +131,22 @@ impl Tcp {
         self.sides.iter().any(|side| side.flags & flag::SYN != 0)
     }
 
+    /// Returns whether a side sent a reset that the other accepts. Others do not end the connection.
+    #[must_use]
+    pub fn was_reset(&self) -> bool {
+        self.sides
+            .iter()
+            .any(|side| side.limits & limit::RESET != 0)
+    }
+
+    /// Returns whether the SYN of `side` with this sequence number is that of the known connection:
+    /// retransmitted, copied by the network, or late.
+    #[must_use]
+    pub fn is_known_syn(&self, side: usize, sequence: u32) -> bool {
+        let side = &self.sides[side & 1];
+        side.has_start() && side.start == sequence.wrapping_add(1)
+    }
+
     /// Copies the cold state of each side that has one to `target`.
     pub fn copy_cold(&self, pool: &TcpColdPool, target: &mut [TcpCold; 2]) {
         for (side, target) in self.sides.iter().zip(target) {
@@ -195,6 +212,9 @@ fn count_general(
         // it says nothing about the side's own.
         this.acks += u32::from(tcp_flags & ACK != 0);
         this.pushes += u32::from(tcp_flags & PSH != 0);
+        if this.is_reset_accepted(peer, segment) {
+            this.limits |= limit::RESET;
+        }
         return this.count_tcp_flags(tcp_flags, pool);
     }
     if tcp_flags & SYN != 0 {

@@ -1,5 +1,6 @@
 //! TCP analysis packet by packet.
 
+mod close;
 mod edges;
 mod fast_path;
 mod holes;

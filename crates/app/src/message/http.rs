@@ -3,12 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use core::mem::MaybeUninit;
+use crate::work;
 use core::num::NonZeroU8;
-use httparse::Status;
-
-/// The most header fields of a message.
-const FIELDS_MAX: usize = 96;
 
 /// A known method.
 #[derive(Debug)]
@@ -198,9 +194,6 @@ impl Method {
 /// The start of a response.
 const RESPONSE: &[u8] = b"HTTP/1.";
 
-/// Length of a version in bytes (RFC 9112 section 2.3).
-const VERSION_LENGTH: usize = RESPONSE.len() + 1;
-
 /// Whether a byte may be in a token (RFC 9110 section 5.6.2). A method is a token.
 #[inline]
 fn is_token(byte: u8) -> bool {
@@ -286,22 +279,37 @@ fn may_start_with_token(bytes: &[u8]) -> bool {
     }
 }
 
-/// Whether bytes start with a complete request line, with any method.
-fn is_request_line(bytes: &[u8]) -> bool {
+/// Whether bytes start with a request line, with any method. `None` if they may, once more bytes come;
+/// the first `seen` of them were judged before.
+fn is_request_line(bytes: &[u8], seen: usize) -> Option<bool> {
     if !may_start_with_token(bytes) {
-        return false;
+        return Some(false);
     }
     let is_method_end = |byte: &u8| !is_token(*byte);
     let Some(at) = bytes.iter().take(METHOD_MAX + 1).position(is_method_end) else {
-        return false;
+        return (bytes.len() > METHOD_MAX).then_some(false);
     };
     let Some(rest) = bytes[at..].strip_prefix(b" ") else {
-        return false;
+        return Some(false);
     };
     let is_target_end = |byte: &u8| *byte <= b' ' || *byte == 0x7f;
-    let target = rest.iter().take(TARGET_MAX + 1).position(is_target_end);
-    at > 0 && target.is_some_and(|end| end > 0 && rest[end..].starts_with(b" HTTP/1."))
+    // Of a target that ended, the version may have been incomplete.
+    let from = seen.saturating_sub(at + 1 + VERSION.len()).min(rest.len());
+    let Some(end) = rest[from..].iter().position(is_target_end) else {
+        work::count(rest.len() - from);
+        return (at == 0 || rest.len() > TARGET_MAX).then_some(false);
+    };
+    work::count(end);
+    let end = from + end;
+    let version = &rest[end..rest.len().min(end + VERSION.len())];
+    if at == 0 || end == 0 || end > TARGET_MAX || !VERSION.starts_with(version) {
+        return Some(false);
+    }
+    (version.len() == VERSION.len()).then_some(true)
 }
+
+/// The end of a request line, up to the minor version.
+const VERSION: &[u8] = b" HTTP/1.";
 
 /// What bytes start with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -347,26 +355,34 @@ fn detect_by_method(bytes: &[u8]) -> Detected {
     }
 }
 
-/// Detects a response, or a request with any method.
+/// Detects a response, or a request with any method. The first `seen` bytes were given before.
 #[inline]
 #[must_use]
-pub fn detect_by_line(bytes: &[u8]) -> Detected {
+pub fn detect_by_line(bytes: &[u8], seen: usize) -> Detected {
     match detect(bytes) {
         // `may_start` is a cheap check that most payloads fail.
-        Detected::No if may_start(bytes) && is_request_line(skip_empty_lines(bytes)) => {
-            Detected::Request
-        }
-        begins => begins,
+        Detected::No if may_start(bytes) => detect_unknown_method(bytes, seen),
+        detected => detected,
     }
 }
 
-/// Length of the body after a head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Body {
-    /// This number of bytes.
-    Length(u64),
-    /// Given by its chunks or by the end of the connection, which are not followed.
-    Unknown,
+fn detect_unknown_method(bytes: &[u8], seen: usize) -> Detected {
+    let request = skip_empty_lines(bytes);
+    match is_request_line(request, seen.saturating_sub(bytes.len() - request.len())) {
+        Some(true) if is_end_of_known_method(request) => Detected::No,
+        Some(true) => Detected::Request,
+        Some(false) => Detected::No,
+        None => Detected::NeedMore,
+    }
+}
+
+/// Whether a method is a known one without its first letters, which were not captured.
+fn is_end_of_known_method(request: &[u8]) -> bool {
+    let method = request.split(|byte| *byte == b' ').next();
+    let method = method.unwrap_or_default();
+    (b'A'..=b'Z')
+        .flat_map(known_methods)
+        .any(|known| known.name.as_bytes().ends_with(method))
 }
 
 /// Head of a request.
@@ -376,16 +392,43 @@ pub struct Request<'a> {
     pub method: Method,
     /// Name of the method, also if it is unknown.
     pub method_name: &'a str,
-    /// Target. From [`parse_request_line`], it may be any bytes.
+    /// Target. It may be any bytes but line ends.
     pub target: &'a [u8],
-    /// Host field, or the host of a target in absolute form if there is no such field.
-    pub host: Option<&'a [u8]>,
-    /// User-Agent field.
-    pub user_agent: Option<&'a [u8]>,
-    /// Body.
-    pub body: Body,
-    /// Length of the head in bytes.
-    pub length: usize,
+    /// The fields.
+    pub fields: Fields<'a>,
+}
+
+impl<'a> Request<'a> {
+    /// The host: that of the Host field, or of a target in absolute form if there is none.
+    #[must_use]
+    pub fn host(&self) -> Option<&'a [u8]> {
+        let field = self.fields.host.filter(|host| !host.is_empty());
+        field.or_else(|| authority(self.target))
+    }
+
+    /// Reads a request line.
+    fn read(line: &'a [u8]) -> Option<Self> {
+        let method_end = line.iter().position(|byte| !is_token(*byte))?;
+        let (method_name, rest) = line.split_at(method_end);
+        let method = match Method::parse(line) {
+            Some(method) => method,
+            None if (1..=METHOD_MAX).contains(&method_end) => Method::OTHER,
+            None => return None,
+        };
+        // The target of a careless client may have spaces, so the version is looked for at the end.
+        let rest = rest.strip_prefix(b" ")?.trim_ascii_end();
+        let (target, version) = rest.split_at(rest.iter().rposition(|byte| *byte == b' ')?);
+        let minor = version.strip_prefix(VERSION)?;
+        let target = target.trim_ascii();
+        let is_request =
+            !minor.is_empty() && minor.iter().all(u8::is_ascii_digit) && !target.is_empty();
+        is_request.then_some(Self {
+            method,
+            method_name: core::str::from_utf8(method_name).ok()?,
+            target,
+            fields: Fields::default(),
+        })
+    }
 }
 
 /// Head of a response.
@@ -393,172 +436,230 @@ pub struct Request<'a> {
 pub struct Response<'a> {
     /// Status code.
     pub status: u16,
-    /// Content-Type field.
-    pub content_type: Option<&'a [u8]>,
-    /// Body, according to the fields. (A response to HEAD has none, whatever they say.)
-    pub body: Body,
-    /// Length of the head in bytes.
-    pub length: usize,
+    /// The fields.
+    pub fields: Fields<'a>,
 }
 
-/// The result of parsing a head.
+impl Response<'_> {
+    /// Reads a status line.
+    fn read(line: &[u8]) -> Option<Self> {
+        let rest = line.strip_prefix(RESPONSE)?;
+        let minor = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let code = rest[minor..].strip_prefix(b" ")?.trim_ascii_start();
+        let (digits, reason) = code.split_first_chunk::<3>()?;
+        let is_status = minor > 0
+            && digits.iter().all(u8::is_ascii_digit)
+            && reason.first().is_none_or(|byte| *byte == b' ');
+        let status = |sum, digit: &u8| sum * 10 + u16::from(digit - b'0');
+        is_status.then(|| Self {
+            status: digits.iter().fold(0, status),
+            fields: Fields::default(),
+        })
+    }
+}
+
+/// Whether bytes start like a response: with a version and a status code. It reads a few bytes only.
+#[must_use]
+pub fn starts_response(bytes: &[u8]) -> Detected {
+    let start = &bytes[..bytes.len().min(RESPONSE.len())];
+    if !RESPONSE.starts_with(start) {
+        return Detected::No;
+    }
+    let line = &bytes[..bytes.len().min(STATUS_MAX)];
+    let text = |byte: &u8| matches!(byte, b'0'..=b'9' | b' ');
+    let line = line.split(|byte| b"\r\n".contains(byte)).next();
+    let is_open = bytes.len() < STATUS_MAX && bytes[start.len()..].iter().all(text);
+    match Response::read(line.unwrap_or_default()) {
+        // Another digit may follow.
+        Some(_) if !is_open || !bytes.last().is_some_and(u8::is_ascii_digit) => Detected::Response,
+        _ if is_open => Detected::NeedMore,
+        _ => Detected::No,
+    }
+}
+
+/// Up to this number of bytes, a status line is judged. More spaces or digits are in no valid one.
+const STATUS_MAX: usize = 32;
+
+/// The fields of a head that are of interest. Of several of a name, the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fields<'a> {
+    /// Host.
+    pub host: Option<&'a [u8]>,
+    /// User-Agent.
+    pub user_agent: Option<&'a [u8]>,
+    /// Content-Type.
+    pub content_type: Option<&'a [u8]>,
+    /// How the fields give the length of the body.
+    pub length: Length,
+}
+
+/// How the fields of a head give the length of its body (RFC 9112 section 6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Length {
+    /// Not at all.
+    #[default]
+    None,
+    /// This number of bytes.
+    Bytes(u64),
+    /// By its chunks.
+    Chunked,
+    /// In an invalid way, or by the end of the connection.
+    Unknown,
+}
+
+impl<'a> Fields<'a> {
+    /// Adds a line. Lines that are no field are skipped.
+    fn add(&mut self, line: &'a [u8]) {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else {
+            return;
+        };
+        let name = line[..colon].trim_ascii_end();
+        let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
+        let value = || line[colon + 1..].trim_ascii();
+        match name.len() {
+            4 if is("host") => _ = self.host.get_or_insert_with(value),
+            10 if is("user-agent") => _ = self.user_agent.get_or_insert_with(value),
+            12 if is("content-type") => _ = self.content_type.get_or_insert_with(value),
+            14 if is("content-length") => self.add_length(value()),
+            17 if is("transfer-encoding") => {
+                let last = value().rsplit(|byte| *byte == b',').next();
+                let last = last.unwrap_or_default().trim_ascii();
+                self.length = match last.eq_ignore_ascii_case(b"chunked") {
+                    true => Length::Chunked,
+                    false => Length::Unknown,
+                };
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds a Content-Length. Transfer-Encoding overrides it, and all of them must be equal.
+    fn add_length(&mut self, value: &[u8]) {
+        for number in value.split(|byte| *byte == b',') {
+            let length = decimal(number.trim_ascii()).map_or(Length::Unknown, Length::Bytes);
+            self.length = match self.length {
+                Length::None => length,
+                Length::Bytes(_) if self.length != length => Length::Unknown,
+                earlier => earlier,
+            };
+        }
+    }
+}
+
+fn decimal(digits: &[u8]) -> Option<u64> {
+    let digits = Some(digits).filter(|it| it.iter().all(u8::is_ascii_digit))?;
+    str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// A head of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Head<T> {
-    /// The head is complete.
-    Complete(T),
-    /// More bytes are needed.
-    Partial,
-    /// The bytes are not a valid head.
+    /// It is complete, and this long in bytes.
+    Complete(T, usize),
+    /// Its end is missing.
+    Partial(T),
+    /// The end of its first line is missing.
+    PartialLine,
+    /// The bytes do not start with such a head.
     Invalid,
 }
 
-/// Parses the head of a request.
+/// Parses the head of a request after empty lines.
 #[must_use]
 pub fn parse_request(bytes: &[u8]) -> Head<Request<'_>> {
-    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
-    let mut request = httparse::Request::new(&mut []);
-    let length = match request.parse_with_uninit_headers(bytes, &mut fields) {
-        Ok(Status::Complete(length)) => length,
-        Ok(Status::Partial) => return Head::Partial,
-        Err(_) => return Head::Invalid,
-    };
-    let (Some(method_name), Some(target)) = (request.method, request.path) else {
-        return Head::Invalid;
-    };
-    let method = match Method::parse(skip_empty_lines(bytes)) {
-        Some(method) => method,
-        None if method_name.len() <= METHOD_MAX => Method::OTHER,
-        None => return Head::Invalid,
-    };
-    let target = target.as_bytes();
-    let fields = request.headers;
-    Head::Complete(Request {
-        method,
-        method_name,
-        target,
-        host: field(fields, "host").or_else(|| authority(target)),
-        user_agent: field(fields, "user-agent"),
-        // A request without a length has no body (RFC 9112 section 6.3).
-        body: body(fields).unwrap_or(Body::Length(0)),
-        length,
-    })
-}
-
-/// The host of a target in absolute form (RFC 9112 section 3.2.2).
-fn authority(target: &[u8]) -> Option<&[u8]> {
-    let at = target.windows(3).position(|it| it == b"://")?;
-    target[at + 3..].split(|byte| *byte == b'/').next()
-}
-
-/// Parses a request line alone. Unlike a valid target (RFC 9112 section 3), the target may have spaces
-/// and invalid UTF-8.
-#[must_use]
-pub fn parse_request_line(bytes: &[u8]) -> Option<Request<'_>> {
-    let bytes = skip_empty_lines(bytes);
-    let line_end = bytes.iter().position(|byte| *byte == b'\n')?;
-    let line = bytes[..line_end].trim_ascii_end();
-    let (before, version) = line.split_at_checked(line.len().checked_sub(VERSION_LENGTH)?)?;
-    let is_version = version.starts_with(RESPONSE) && version[RESPONSE.len()].is_ascii_digit();
-    let method_end = before.iter().position(|byte| !is_token(*byte))?;
-    let (method_name, target) = before.split_at(method_end);
-    let (target, method_name) = (
-        target.strip_prefix(b" ")?,
-        core::str::from_utf8(method_name).ok()?,
-    );
-    let target = target.strip_suffix(b" ")?.trim_ascii();
-    let method = match Method::parse(bytes) {
-        Some(method) => method,
-        None if (1..=METHOD_MAX).contains(&method_name.len()) => Method::OTHER,
-        None => return None,
-    };
-    (is_version && !target.is_empty()).then_some(Request {
-        method,
-        method_name,
-        target,
-        host: authority(target),
-        user_agent: None,
-        body: Body::Unknown,
-        length: line_end + 1,
-    })
-}
-
-/// Whether a request line may continue after these bytes: they are text without a line end.
-#[must_use]
-pub fn is_partial_line(bytes: &[u8]) -> bool {
-    let line = skip_empty_lines(bytes);
-    let line = line.strip_suffix(b"\r").unwrap_or(line);
-    line.len() <= METHOD_MAX + TARGET_MAX + VERSION_LENGTH
-        && line.iter().all(|byte| *byte >= b' ' && *byte != 0x7f)
-}
-
-/// Copies the complete lines of a head to `buffer` and terminates them with an empty line, so that
-/// the head can be parsed. With `first_line`, copies the start line only, for heads with invalid
-/// fields.
-pub fn terminate_head(bytes: &[u8], first_line: bool, buffer: &mut Vec<u8>) {
-    let bytes = skip_empty_lines(bytes);
-    let line_end = if first_line {
-        bytes.iter().position(|byte| *byte == b'\n')
-    } else {
-        last_line_feed(bytes)
-    };
-    buffer.clear();
-    buffer.extend_from_slice(&bytes[..line_end.map_or(0, |at| at + 1)]);
-    buffer.extend_from_slice(b"\r\n");
-}
-
-/// Position of the last line feed. It may be far from the end, because a body may follow the head.
-fn last_line_feed(bytes: &[u8]) -> Option<usize> {
-    let (rest, blocks) = bytes.as_rchunks::<32>();
-    let has_line_feed =
-        |block: &[u8; 32]| block.iter().fold(false, |any, byte| any | (*byte == b'\n'));
-    let block = blocks.iter().rposition(has_line_feed);
-    let end = rest.len() + block.map_or(0, |at| (at + 1) * 32);
-    bytes[..end].iter().rposition(|byte| *byte == b'\n')
+    let start = bytes.len() - skip_empty_lines(bytes).len();
+    parse_head(bytes, start, Request::read, |it| &mut it.fields)
 }
 
 /// Parses the head of a response.
 #[must_use]
 pub fn parse_response(bytes: &[u8]) -> Head<Response<'_>> {
-    let mut fields = [const { MaybeUninit::uninit() }; FIELDS_MAX];
-    let mut response = httparse::Response::new(&mut []);
-    let parsed = httparse::ParserConfig::default()
-        .allow_spaces_after_header_name_in_responses(true)
-        .ignore_invalid_headers_in_responses(true)
-        .parse_response_with_uninit_headers(&mut response, bytes, &mut fields);
-    let length = match parsed {
-        Ok(Status::Complete(length)) => length,
-        Ok(Status::Partial) => return Head::Partial,
-        Err(_) => return Head::Invalid,
+    parse_head(bytes, 0, Response::read, |it| &mut it.fields)
+}
+
+fn parse_head<'a, T>(
+    bytes: &'a [u8],
+    start: usize,
+    read: impl FnOnce(&'a [u8]) -> Option<T>,
+    fields: impl FnOnce(&mut T) -> &mut Fields<'a>,
+) -> Head<T> {
+    let Some(mut at) = line_end(bytes, start) else {
+        return Head::PartialLine;
     };
-    let Some(status) = response.code else {
+    let Some(mut head) = read(without_line_end(&bytes[start..at])) else {
         return Head::Invalid;
     };
-    let fields = response.headers;
-    Head::Complete(Response {
-        status,
-        content_type: field(fields, "content-type"),
-        // RFC 9112 section 6.3: these have no body whatever their fields say.
-        body: if status < 200 || status == 204 || status == 304 {
-            Body::Length(0)
-        } else {
-            body(fields).unwrap_or(Body::Unknown)
-        },
-        length,
-    })
-}
-
-/// The value of the first field called `name`, in any case.
-fn field<'a>(fields: &[httparse::Header<'a>], name: &str) -> Option<&'a [u8]> {
-    let field = fields
-        .iter()
-        .find(|field| field.name.eq_ignore_ascii_case(name));
-    field.map(|field| field.value)
-}
-
-fn body(fields: &[httparse::Header<'_>]) -> Option<Body> {
-    if field(fields, "transfer-encoding").is_some() {
-        return Some(Body::Unknown);
+    let list = fields(&mut head);
+    while let Some(end) = line_end(bytes, at) {
+        match without_line_end(&bytes[at..end]) {
+            [] => return Head::Complete(head, end),
+            // The value of the field before continues (RFC 9112 section 5.2).
+            [b' ' | b'\t', ..] => {}
+            line => list.add(line),
+        }
+        at = end;
     }
-    let length = str::from_utf8(field(fields, "content-length")?).ok()?;
-    Some(length.trim().parse().map_or(Body::Unknown, Body::Length))
+    Head::Partial(head)
+}
+
+/// The host of a target in absolute form (RFC 9112 section 3.2.2): one that begins with a scheme.
+fn authority(target: &[u8]) -> Option<&[u8]> {
+    let is_scheme = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
+    let scheme = target.iter().take_while(|byte| is_scheme(byte)).count();
+    let rest = target[scheme..].strip_prefix(b"://")?;
+    target.first().filter(|byte| byte.is_ascii_alphabetic())?;
+    let authority = rest.split(|byte| b"/?#".contains(byte)).next()?;
+    // Behind the user.
+    authority.rsplit(|byte| *byte == b'@').next()
+}
+
+/// Position after the first line feed at or after `from`.
+#[must_use]
+pub fn line_end(bytes: &[u8], from: usize) -> Option<usize> {
+    let rest = bytes.get(from..)?;
+    let at = memchr::memchr(b'\n', rest);
+    work::count(at.unwrap_or(rest.len()));
+    at.map(|at| from + at + 1)
+}
+
+/// A line without its end, which is a line feed, or a carriage return and a line feed.
+#[must_use]
+pub fn without_line_end(line: &[u8]) -> &[u8] {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+/// Whether a head ends after the first `seen` bytes, in which it did not.
+#[must_use]
+pub fn ends_after(bytes: &[u8], seen: usize) -> bool {
+    let mut at = seen.saturating_sub(2);
+    while let Some(end) = line_end(bytes, at) {
+        if matches!(bytes[end..], [b'\n', ..] | [b'\r', b'\n', ..]) {
+            return true;
+        }
+        at = end;
+    }
+    false
+}
+
+/// Whether a request line may continue after these bytes: they are text without a line end. The first
+/// `seen` of them are.
+#[must_use]
+pub fn is_partial_line(bytes: &[u8], seen: usize) -> bool {
+    let line = skip_empty_lines(bytes);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let seen = seen.saturating_sub(METHOD_MAX).min(line.len());
+    work::count(line.len() - seen);
+    line[seen..]
+        .iter()
+        .all(|byte| *byte >= b' ' && *byte != 0x7f)
+}
+
+/// Size of the chunk that follows a line without its end (RFC 9112 section 7.1).
+#[must_use]
+pub fn chunk_size(line: &[u8]) -> Option<u64> {
+    let digits = line.split(|byte| *byte == b';').next()?.trim_ascii();
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_hexdigit);
+    let digits = str::from_utf8(digits).ok().filter(|_| is_number)?;
+    u64::from_str_radix(digits, 16).ok()
 }

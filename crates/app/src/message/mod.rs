@@ -6,6 +6,7 @@
 pub mod dns;
 pub mod http;
 pub mod media;
+pub mod proxy;
 pub mod quic;
 pub mod reader;
 pub mod rtp;

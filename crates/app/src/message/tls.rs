@@ -10,6 +10,7 @@ pub use ja4::{Ja4, Ja4Cache, Transport};
 pub use server_hello::ServerHello;
 
 use super::reader::Reader;
+use crate::work;
 
 /// Content types of TLS records.
 pub mod content {
@@ -160,8 +161,16 @@ pub fn join_records<'a>(stream: &'a [u8], joined: &'a mut Vec<u8>) -> Handshake<
         if header.content != content::HANDSHAKE {
             break End::OtherContent(at);
         }
+        // RFC 8446 section 5.1. Any number of them would bring no message.
+        if header.length == 0 {
+            break End::NotTls;
+        }
         reader.take(RECORD_HEADER_LENGTH);
         let fragment = reader.take_up_to(header.length);
+        work::count(RECORD_HEADER_LENGTH);
+        if records > 0 {
+            work::count(fragment.len());
+        }
         match records {
             0 => first = fragment,
             1 => {

@@ -52,20 +52,26 @@ macro_rules! protocols {
                 packet: &L4Payload<'_>,
                 bytes: &[u8],
                 is_start: bool,
+                seen: usize,
             ) -> Detected<Self> {
+                let mut needs_more = false;
                 $(
-                    match <$state as Parser>::probe(packet, bytes, is_start) {
+                    match <$state as Parser>::probe_again(packet, bytes, is_start, seen) {
                         Probe::Yes => {
                             return Detected::Protocol(|services| {
                                 Self::$protocol(<$state as Parser>::start(services))
                             });
                         }
-                        Probe::NeedMore => return Detected::NeedMore,
+                        // The bytes may already be enough for another protocol.
+                        Probe::NeedMore => needs_more = true,
                         Probe::NoOther => return Detected::Reserved,
                         Probe::No => {}
                     }
                 )*
-                Detected::None
+                match needs_more {
+                    true => Detected::NeedMore,
+                    false => Detected::None,
+                }
             }
 
             pub(crate) const fn is_unknown(&self) -> bool {
@@ -107,6 +113,14 @@ macro_rules! protocols {
                 $(<$state as Parser>::is_first(bytes))||*
             }
 
+            /// Whether missing bytes need not be waited for ([`Parser::can_skip_gap`]).
+            pub(crate) fn can_skip_gap(&self, direction: usize) -> bool {
+                match self {
+                    Self::Unknown => false,
+                    $(Self::$protocol(parser) => parser.can_skip_gap(direction),)*
+                }
+            }
+
             /// Whether the parser can continue with these bytes ([`Parser::can_continue_at`]).
             pub(crate) fn can_continue_at(&self, bytes: &[u8]) -> bool {
                 match self {
@@ -128,6 +142,22 @@ macro_rules! protocols {
                 match self {
                     Self::Unknown => {}
                     $(Self::$protocol(parser) => parser.lose_position(direction),)*
+                }
+            }
+
+            /// Whether the next record needs the state ([`Parser::is_partial`]).
+            pub(crate) fn is_partial(&self) -> bool {
+                match self {
+                    Self::Unknown => false,
+                    $(Self::$protocol(parser) => parser.is_partial(),)*
+                }
+            }
+
+            /// Writes a record of a flow that continues ([`Parser::snapshot`]).
+            pub(crate) fn snapshot(&mut self, cx: &mut Context<'_>, record: &mut AppRecord) {
+                match self {
+                    Self::Unknown => {}
+                    $(Self::$protocol(parser) => parser.snapshot(cx, record),)*
                 }
             }
 

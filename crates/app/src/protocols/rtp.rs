@@ -258,6 +258,7 @@ mod tests {
                 protocol: 17,
                 tcp_flags: 0,
                 sequence: 0,
+                acknowledgement: 0,
                 source_port: 30_000,
                 destination_port: 30_000,
                 payload: &payload,

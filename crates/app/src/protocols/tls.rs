@@ -10,9 +10,10 @@ use crate::message::tls::{
 use crate::nanoseconds::Nanoseconds;
 use crate::parser::{Context, Parser, Probe, Verdict};
 use crate::payload::L4Payload;
-use crate::record::{AppRecord, TlsRecord};
+use crate::record::{AppRecord, Incomplete, TlsRecord};
 use crate::services::Services;
 use crate::text_pool::TextId;
+use crate::work;
 
 /// A TLS handshake.
 #[derive(Debug, Default)]
@@ -27,6 +28,8 @@ pub(crate) struct TlsState {
     cipher: u16,
     /// Flags of [`handshake_flag`].
     flags: HandshakeFlags,
+    /// Number of times that the records of a stream were read.
+    reads: u8,
     /// Time of the ClientHello; with [`handshake_flag::SETUP`], the setup time.
     time: Nanoseconds,
 }
@@ -80,8 +83,9 @@ impl TlsState {
 /// The version of TLS 1.2 on the wire.
 const TLS_1_2: u16 = 0x0303;
 
-/// Number of packets with payload after which a handshake is given up.
-const PACKETS_MAX: u8 = 200;
+/// Number of times that records are read, after which a handshake is given up. It counts neither the
+/// packets before it nor those that only bring the next part of a record.
+const READS_MAX: u8 = 200;
 
 impl Parser for TlsState {
     fn probe(_: &L4Payload<'_>, bytes: &[u8], _is_start: bool) -> Probe {
@@ -98,7 +102,14 @@ impl Parser for TlsState {
 
     /// Reads the records of a stream. `bytes` start with a record.
     fn segment(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Verdict {
-        if cx.common.packets >= PACKETS_MAX {
+        if bytes.len() < usize::from(cx.progress.note) {
+            return Verdict::NeedMore;
+        }
+        self.reads = self.reads.saturating_add(1);
+        if self.reads > READS_MAX {
+            if !self.has_hello() {
+                cx.common.incomplete.add(Incomplete::REASSEMBLY);
+            }
             return Verdict::Done;
         }
         let from_client = cx.packet.direction & 1 == self.flags.client();
@@ -115,25 +126,20 @@ impl Parser for TlsState {
             }
         } else {
             let mut scratch = std::mem::take(&mut cx.services.scratch);
-            let verdict = read_handshake(cx, self, bytes, &mut scratch);
+            let verdict = read_handshake(cx, self, bytes, &mut scratch, false);
             cx.services.scratch = scratch;
             verdict
         }
     }
 
-    /// Reads a ClientHello that remains incomplete.
+    /// Reads a ClientHello or a certificate that remains incomplete.
     fn evict(&mut self, cx: &mut Context<'_>, bytes: &[u8]) {
-        if self.flags.has(handshake_flag::CLIENT_HELLO) {
+        let from_client = cx.packet.direction & 1 == self.flags.client();
+        if self.flags.has(handshake_flag::CLIENT_HELLO) && from_client {
             return;
         }
         let mut scratch = std::mem::take(&mut cx.services.scratch);
-        let read = join_records(bytes, &mut scratch);
-        if let Some(message) = messages(read.bytes).next()
-            && message.kind == handshake::CLIENT_HELLO
-            && let Some(hello) = ClientHello::from_message(&message)
-        {
-            start_handshake(cx, self, &hello);
-        }
+        read_handshake(cx, self, bytes, &mut scratch, true);
         cx.services.scratch = scratch;
     }
 
@@ -179,18 +185,25 @@ impl Parser for TlsState {
     }
 }
 
+/// Reads the handshake records at the start of `bytes`. If they are the last ones, an incomplete
+/// ClientHello is read as well.
 fn read_handshake(
     cx: &mut Context<'_>,
     state: &mut TlsState,
     bytes: &[u8],
     scratch: &mut Vec<u8>,
+    are_last: bool,
 ) -> Verdict {
     let read = join_records(bytes, scratch);
     let mut read_bytes = 0;
+    let mut missing = 0;
     for message in messages(read.bytes) {
+        work::count(HANDSHAKE_HEADER_LENGTH);
+        missing = message.length - HANDSHAKE_HEADER_LENGTH - message.body.len();
         match message.kind {
             handshake::CLIENT_HELLO if !state.flags.has(handshake_flag::CLIENT_HELLO) => {
-                if !message.is_complete && read.end == End::EndOfBytes {
+                if !message.is_complete && read.end == End::EndOfBytes && !are_last {
+                    cx.progress.note = note(bytes.len() + missing);
                     return Verdict::NeedMore;
                 }
                 let Some(hello) = ClientHello::from_message(&message) else {
@@ -237,15 +250,33 @@ fn read_handshake(
             handshake::SERVER_HELLO_DONE => return Verdict::Done,
             _ => {}
         }
-        read_bytes += 4 + message.body.len();
+        read_bytes += HANDSHAKE_HEADER_LENGTH + message.body.len();
     }
     match read.end {
         End::NotTls => Verdict::Done,
         // Complete messages, then a record of another content type.
         End::OtherContent(at) if read_bytes == read.bytes.len() => Verdict::Consumed(at),
         End::OtherContent(_) => Verdict::Done,
-        End::EndOfBytes => Verdict::NeedMore,
+        End::EndOfBytes => {
+            // A certificate has its names at its start, so it is not waited for in full. But to read all
+            // messages again for each byte would cost the square of their length.
+            let more = (bytes.len() / 4).max(1);
+            let more = match missing {
+                0 => more,
+                _ => more.min(missing),
+            };
+            cx.progress.note = note(bytes.len() + more);
+            Verdict::NeedMore
+        }
     }
+}
+
+/// Length of the header of a handshake message in bytes.
+const HANDSHAKE_HEADER_LENGTH: usize = 4;
+
+/// The note that fewer than this number of bytes need not be read again.
+fn note(bytes: usize) -> u16 {
+    u16::try_from(bytes).unwrap_or(u16::MAX)
 }
 
 fn start_handshake(cx: &mut Context<'_>, state: &mut TlsState, hello: &ClientHello<'_>) {
@@ -291,9 +322,12 @@ impl TlsState {
 
 /// Reads the client's records after its hello, up to the first application data after the
 /// ServerHello.
-fn read_after_client_hello(state: &mut TlsState, cx: &Context<'_>, bytes: &[u8]) -> Verdict {
+fn read_after_client_hello(state: &mut TlsState, cx: &mut Context<'_>, bytes: &[u8]) -> Verdict {
     match RecordHeader::read(bytes) {
-        None => Verdict::NeedMore,
+        None => {
+            cx.progress.note = note(RECORD_HEADER_LENGTH);
+            Verdict::NeedMore
+        }
         Some(Err(NotTls)) => Verdict::Done,
         Some(Ok(header)) => {
             if header.content == content::APPLICATION_DATA

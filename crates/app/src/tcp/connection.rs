@@ -2,7 +2,6 @@
 
 use super::state::{Reading, TcpState, side_flag};
 use crate::parser::Context;
-use crate::record::Incomplete;
 use wire::tcp::flag::ACK;
 
 /// The largest distance, in bytes, between a SYN and the stream position at which the SYN still
@@ -46,10 +45,7 @@ impl TcpState {
 
     /// Ends a stream that has no more segments.
     fn end_stream(&mut self, cx: &mut Context<'_>, direction: usize) {
-        if self.sides[direction].buffer != 0 {
-            cx.common.incomplete.add(Incomplete::GAP);
-            self.flush_buffer(cx, direction);
-        }
+        self.finish_stream(cx, direction);
         self.sides[direction].reset_position();
     }
 }

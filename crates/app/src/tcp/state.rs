@@ -17,12 +17,16 @@ pub(crate) mod side_flag {
     pub(crate) const PROBED: u8 = 8;
     /// A new connection has started on the same ports, and no TLS of it was read yet.
     pub(crate) const NEW_CONNECTION: u8 = 16;
+    /// The stream has reached TLS after the protocol of [`TcpState::messages`](super::TcpState).
+    pub(crate) const TLS: u8 = 32;
+    /// The stream ends, at `expected` if it has a buffer.
+    pub(crate) const ENDED: u8 = 64;
 }
 
 /// One direction of a TCP stream.
 #[derive(Debug, Default)]
 pub(crate) struct Side {
-    /// Sequence number of the next byte.
+    /// Sequence number of the next byte. With a buffer, the buffer has it.
     pub(crate) expected: u32,
     /// Number of bytes from there on that need no parsing.
     pub(crate) skip: u32,
@@ -51,13 +55,21 @@ impl Side {
         self.buffer = 0;
         self.skip = 0;
         self.gap_packets = 0;
-        self.flags &= !(side_flag::SYNCED | side_flag::FROM_SYN);
+        self.flags &= !(side_flag::SYNCED | side_flag::FROM_SYN | side_flag::ENDED);
+    }
+
+    /// Notes that the stream ends at `end`. Only a buffer waits for bytes before it.
+    pub(crate) const fn end_at(&mut self, end: u32) {
+        if self.buffer != 0 {
+            self.expected = end;
+            self.flags |= side_flag::ENDED;
+        }
     }
 
     /// Marks that a new connection starts.
     pub(crate) const fn start_new_connection(&mut self) {
-        self.flags =
-            self.flags & !(side_flag::PROBED | side_flag::DONE) | side_flag::NEW_CONNECTION;
+        self.flags = self.flags & !(side_flag::PROBED | side_flag::DONE | side_flag::TLS)
+            | side_flag::NEW_CONNECTION;
     }
 
     /// Returns whether a new connection has started since the last call.
@@ -110,11 +122,22 @@ pub(crate) struct L4Header {
 }
 
 impl TcpState {
-    /// Whether part of a TLS handshake is in a buffer, or a ClientHello waits for its ServerHello.
+    /// Whether part of a TLS handshake is in a buffer, a ClientHello waits for its ServerHello, or messages
+    /// are followed.
     pub(crate) fn is_partial(&self) -> bool {
         let is_waiting = self.reading == Reading::Tls && self.tls.is_unanswered();
         let is_buffered = self.sides.iter().any(|side| side.buffer != 0);
-        is_waiting || is_buffered && self.reading != Reading::Messages
+        is_waiting
+            || match self.reading {
+                Reading::Messages => self.messages.is_partial(),
+                Reading::Unknown | Reading::Tls => is_buffered,
+            }
+    }
+
+    /// Whether part of a message is in a buffer. Packets without payload may then say that missing bytes
+    /// are lost, or that the stream ends.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.sides.iter().any(|side| side.buffer != 0)
     }
 
     /// Counts a segment with payload of which nothing needs to be parsed; `packets` came before it.

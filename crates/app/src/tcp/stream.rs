@@ -4,13 +4,15 @@
 //! buffer, which is released as soon as its bytes are parsed.
 
 use super::state::{Reading, TcpState, side_flag};
-use crate::message::{http, tls};
+use crate::message::{http, proxy, tls};
 use crate::parser::{Context, Parser, Probe, Verdict};
 use crate::payload::L4Payload;
+use crate::progress::Progress;
 use crate::protocols::tls::TlsState;
 use crate::protocols::{Detected, StreamState, dns};
 use crate::reassembly::TCP_RANGES_MAX;
 use crate::record::Incomplete;
+use crate::work;
 use std::ops::ControlFlow;
 use wire::ip_protocol;
 
@@ -90,56 +92,75 @@ impl TcpState {
 
     /// Whether reading can continue with this segment, although bytes before it are missing.
     fn can_continue_at(&self, packet: &L4Payload<'_>) -> bool {
+        let direction = usize::from(packet.direction & 1);
         match self.reading {
-            Reading::Messages => self.messages.can_continue_at(packet.payload),
+            Reading::Messages => {
+                self.messages.can_skip_gap(direction)
+                    || self.messages.can_continue_at(packet.payload)
+            }
             // Most connections have few messages, so the first one may be the missing one.
+            Reading::Unknown if dns::has_client(packet.source_port, packet.destination_port) => {
+                dns::DnsState::can_continue_at(packet.payload)
+            }
+            // At the start of a stream, the missing bytes may be an earlier message that is late.
             Reading::Unknown => {
-                dns::has_client(packet.source_port, packet.destination_port)
-                    && dns::DnsState::can_continue_at(packet.payload)
+                TlsState::is_first(packet.payload)
+                    || self.sides[direction].has(side_flag::PROBED)
+                        && StreamState::is_first(packet.payload)
             }
             Reading::Tls => false,
         }
     }
 
-    /// The sequence number after the message in the buffer of a direction, if the message says where it
-    /// ends.
+    /// The end of the message in the buffer of a direction as an offset from its base, if the message
+    /// says where it ends.
     fn message_end(&mut self, cx: &mut Context<'_>, direction: usize) -> Option<u32> {
         let handle = self.sides[direction].buffer;
         let stream = cx.services.buffers.get_mut(handle, direction as u8)?;
-        if self.reading != Reading::Messages {
-            return None;
+        match self.reading {
+            Reading::Messages => self.messages.message_length(direction, stream.contiguous()),
+            Reading::Unknown | Reading::Tls => None,
         }
-        let length = self
-            .messages
-            .message_length(direction, stream.contiguous())?;
-        Some(stream.base.wrapping_add(length))
     }
 
-    /// Continues a stream at `sequence`, within a message that ends at `message_end`, if that is known.
-    fn continue_at(&mut self, direction: usize, sequence: u32, message_end: Option<u32>) {
-        let skip = message_end.map(|end| end.wrapping_sub(sequence).cast_signed());
-        let side = &mut self.sides[direction];
-        side.expected = sequence;
-        side.skip = skip.unwrap_or(0).max(0).cast_unsigned();
-        if skip.is_none_or(i32::is_negative) && self.reading == Reading::Messages {
+    /// The next bytes of a stream may be any part of a message.
+    pub(super) fn lose_position(&mut self, direction: usize) {
+        self.sides[direction].skip = 0;
+        if self.reading != Reading::Unknown {
             self.messages.lose_position(direction);
         }
+    }
+
+    /// Continues a stream, which has no buffer, at `sequence`. Returns false if the bytes before it are
+    /// not needed.
+    fn jump_to(&mut self, direction: usize, sequence: u32) -> bool {
+        let side = &mut self.sides[direction];
+        let ahead = sequence.wrapping_sub(side.expected);
+        side.expected = sequence;
+        if ahead <= side.skip {
+            side.skip -= ahead;
+            return false;
+        }
+        self.lose_position(direction);
+        true
     }
 
     /// Gives up the missing bytes before this segment and continues with it.
     fn resynchronise(&mut self, cx: &mut Context<'_>, sequence: u32) {
         let direction = cx.direction();
-        let message_end = self.message_end(cx, direction);
         self.flush_buffer(cx, direction);
-        let side = &mut self.sides[direction];
+        let side = &self.sides[direction];
         if side.has(side_flag::DONE) {
             return;
         }
+        if sequence.wrapping_sub(side.expected).cast_signed() <= 0 {
+            return self.read_segment(cx, sequence);
+        }
         let is_dns = dns::has_client(cx.packet.source_port, cx.packet.destination_port);
-        if self.reading != Reading::Unknown || is_dns {
+        let is_known = self.reading != Reading::Unknown && !self.messages.can_skip_gap(direction);
+        if self.jump_to(direction, sequence) && (is_known || is_dns) {
             cx.common.incomplete.add(Incomplete::GAP);
         }
-        self.continue_at(direction, sequence, message_end);
         self.read_in_order(cx, cx.packet.payload, cx.packet.payload_length);
     }
 
@@ -154,15 +175,16 @@ impl TcpState {
         side.skip -= skipped;
         let mut offset = skipped as usize;
         while let Some(rest) = bytes.get(offset..).filter(|rest| !rest.is_empty()) {
+            cx.progress = cx.progress_at_packet();
             match self.parse(cx, rest) {
                 Verdict::Consumed(used) => {
                     let used = used.max(1);
                     if used > rest.len() {
                         // The part of the segment that was not captured is skipped already.
-                        let beyond = (offset + used).saturating_sub(length as usize);
+                        let beyond = offset.saturating_add(used).saturating_sub(length as usize);
                         self.sides[direction].skip = u32::try_from(beyond).unwrap_or(u32::MAX);
                     }
-                    offset += used;
+                    offset = offset.saturating_add(used);
                 }
                 Verdict::Done | Verdict::StartTls | Verdict::Reprobe | Verdict::Forget => {
                     self.sides[direction].set(side_flag::DONE);
@@ -172,36 +194,50 @@ impl TcpState {
                     // The rest of the segment was not captured, so nothing can be appended.
                     cx.common.incomplete.add(Incomplete::SNAPLEN);
                     self.read_truncated(cx, rest);
+                    self.lose_position(direction);
                     return;
                 }
                 Verdict::NeedMore => {
-                    let base = start.wrapping_add(offset as u32);
-                    let buffer =
-                        cx.services
-                            .buffers
-                            .allocate(direction as u8, base, TCP_RANGES_MAX);
-                    let inserted = cx.services.buffers.insert(buffer, direction as u8, 0, rest);
-                    if inserted.is_ok() {
-                        self.sides[direction].buffer = buffer;
-                        self.sides[direction].gap_packets = 0;
-                    } else {
-                        let mut buffer = buffer;
-                        cx.services.buffers.release(&mut buffer, direction as u8);
-                        cx.common.incomplete.add(Incomplete::REASSEMBLY);
-                        let message = match self.reading {
-                            Reading::Messages => self.messages.message_length(direction, rest),
-                            _ => None,
-                        };
-                        self.read_truncated(cx, rest);
-                        let end = message.map(|length| base.wrapping_add(length));
-                        self.continue_at(direction, start.wrapping_add(length), end);
-                    }
+                    self.wait_for_more(cx, start.wrapping_add(offset as u32), rest);
                     return;
                 }
             }
         }
+        if offset < length as usize && bytes.len() < length as usize {
+            // The rest of the segment was not captured.
+            self.lose_position(direction);
+        }
         if bytes.len() < length as usize && self.reading == Reading::Unknown && offset == 0 {
             cx.common.incomplete.add(Incomplete::SNAPLEN);
+        }
+    }
+
+    /// Buffers the start of a message, which is at `base`.
+    fn wait_for_more(&mut self, cx: &mut Context<'_>, base: u32, bytes: &[u8]) {
+        let direction = cx.direction();
+        let buffers = &mut cx.services.buffers;
+        let mut buffer = buffers.allocate(direction as u8, base, TCP_RANGES_MAX);
+        if buffers.insert(buffer, direction as u8, 0, bytes).is_ok() {
+            if let Some(stream) = buffers.get_mut(buffer, direction as u8) {
+                stream.progress = Progress {
+                    seen: bytes.len(),
+                    ..cx.progress
+                };
+            }
+            self.sides[direction].buffer = buffer;
+            self.sides[direction].gap_packets = 0;
+            return;
+        }
+        buffers.release(&mut buffer, direction as u8);
+        cx.common.incomplete.add(Incomplete::REASSEMBLY);
+        let length = match self.reading {
+            Reading::Messages => self.messages.message_length(direction, bytes),
+            Reading::Unknown | Reading::Tls => None,
+        };
+        self.read_truncated(cx, bytes);
+        match length.and_then(|length| length.checked_sub(bytes.len() as u32)) {
+            Some(rest) => self.sides[direction].skip = rest,
+            None => self.lose_position(direction),
         }
     }
 
@@ -215,7 +251,7 @@ impl TcpState {
         let before = stream.contiguous().len();
         let offset = sequence.wrapping_sub(stream.base);
         if offset.cast_signed() > before as i32
-            && (before == 0 || self.is_behind_message(cx, direction, sequence))
+            && (before == 0 || self.is_behind_message(cx, direction, offset))
             && self.can_continue_at(cx.packet)
         {
             return self.resynchronise(cx, sequence);
@@ -231,9 +267,13 @@ impl TcpState {
             .services
             .buffers
             .insert(handle, direction as u8, offset, bytes);
-        let stream = cx.services.buffers.get_mut(handle, direction as u8);
-        let has_grown = stream.is_some_and(|stream| stream.contiguous().len() > before);
-        if has_grown {
+        let progress = cx.progress_at_packet();
+        if let Some(stream) = cx.services.buffers.get_mut(handle, direction as u8)
+            && stream.contiguous().len() > before
+        {
+            if before == 0 {
+                stream.progress = progress;
+            }
             self.sides[direction].gap_packets = 0;
             if self.read_buffered(cx).is_break() {
                 return;
@@ -244,22 +284,20 @@ impl TcpState {
         if inserted.is_err() {
             cx.common.incomplete.add(Incomplete::REASSEMBLY);
             self.resynchronise(cx, sequence);
-        } else if !is_complete || side.gap_packets > GAP_PACKETS_MAX {
-            cx.common.incomplete.add(match is_complete {
-                true => Incomplete::GAP,
-                false => Incomplete::SNAPLEN,
-            });
-            let message_end = self.message_end(cx, direction);
+        } else if !is_complete {
+            cx.common.incomplete.add(Incomplete::SNAPLEN);
             self.flush_buffer(cx, direction);
-            let next = sequence.wrapping_add(cx.packet.payload_length);
-            self.continue_at(direction, next, message_end);
+            self.jump_to(direction, sequence.wrapping_add(cx.packet.payload_length));
+        } else if side.gap_packets > GAP_PACKETS_MAX && self.has_gap(cx, direction) {
+            self.flush_buffer(cx, direction);
         }
     }
 
-    /// Whether a segment comes after the message in the buffer, of which bytes are missing.
-    fn is_behind_message(&mut self, cx: &mut Context<'_>, direction: usize, sequence: u32) -> bool {
+    /// Whether an offset from the base of a buffer is behind the message in it, of which bytes are
+    /// missing.
+    fn is_behind_message(&mut self, cx: &mut Context<'_>, direction: usize, offset: u32) -> bool {
         self.message_end(cx, direction)
-            .is_some_and(|end| sequence.wrapping_sub(end).cast_signed() >= 0)
+            .is_some_and(|end| offset >= end)
     }
 
     /// Parses the buffered bytes before the first gap. Returns `Break` if the stream does not need
@@ -275,16 +313,18 @@ impl TcpState {
             if length == 0 {
                 return ControlFlow::Continue(());
             }
+            cx.progress = stream.progress;
             let bytes = stream.take_bytes();
             // The buffer advances once after all messages: to move its bytes for each would cost the
             // square of their number.
-            let (mut used, mut verdict) = (0, Verdict::NeedMore);
+            let (mut used, mut verdict) = (0_usize, Verdict::NeedMore);
             while let Some(rest) = bytes.get(used..length).filter(|rest| !rest.is_empty()) {
                 verdict = self.parse(cx, rest);
                 match verdict {
-                    Verdict::Consumed(count) => used += count.max(1),
+                    Verdict::Consumed(count) => used = used.saturating_add(count.max(1)),
                     _ => break,
                 }
+                cx.progress = cx.progress_at_packet();
             }
             let Some(stream) = cx.services.buffers.get_mut(handle, direction as u8) else {
                 return ControlFlow::Break(());
@@ -299,36 +339,160 @@ impl TcpState {
                 return ControlFlow::Break(());
             }
             let used = u32::try_from(used).unwrap_or(u32::MAX);
-            if used >= length as u32 && stream.has_only(length as u32) {
-                side.expected = stream.base.wrapping_add(length as u32);
-                side.skip = used - length as u32;
-                cx.services
-                    .buffers
-                    .release(&mut side.buffer, direction as u8);
+            if self.advance(cx, direction, used).is_break() {
                 return ControlFlow::Break(());
             }
-            stream.advance(used);
             if verdict == Verdict::NeedMore {
+                if let Some(stream) = cx.services.buffers.get_mut(handle, direction as u8) {
+                    let seen = stream.contiguous().len();
+                    stream.progress = Progress {
+                        seen,
+                        ..cx.progress
+                    };
+                }
                 return ControlFlow::Continue(());
             }
         }
     }
 
-    /// Parses the incomplete message in a buffer and releases the buffer. The time of the message
-    /// counts as unknown, because it did not arrive with the current packet.
-    pub(super) fn flush_buffer(&mut self, cx: &mut Context<'_>, direction: usize) {
-        let handle = self.sides[direction].buffer;
-        if let Some(stream) = cx.services.buffers.get_mut(handle, direction as u8) {
-            let length = stream.contiguous().len();
-            let bytes = stream.take_bytes();
+    /// Removes `length` bytes from the start of a buffer, received or not. Returns `Break` if it has no
+    /// others, so that it is released.
+    fn advance(&mut self, cx: &mut Context<'_>, direction: usize, length: u32) -> ControlFlow<()> {
+        let side = &mut self.sides[direction];
+        let progress = cx.progress_at_packet();
+        let buffers = &mut cx.services.buffers;
+        let Some(stream) = buffers.get_mut(side.buffer, direction as u8) else {
+            return ControlFlow::Break(());
+        };
+        let end = stream.end();
+        if length < end {
             if length > 0 {
-                let packet = L4Payload::empty(direction as u8, ip_protocol::TCP);
-                self.read_truncated(&mut cx.with_packet(&packet), &bytes[..length]);
+                stream.advance(length);
+                stream.progress = progress;
             }
+            return ControlFlow::Continue(());
         }
+        side.expected = stream.base.wrapping_add(end);
+        side.skip = length - end;
+        buffers.release(&mut side.buffer, direction as u8);
+        ControlFlow::Break(())
+    }
+
+    /// Skips the gaps in the buffer of a direction that its receiver has acknowledged: what is missing
+    /// there was received, but not captured.
+    #[cold]
+    pub(super) fn skip_acknowledged_gaps(
+        &mut self,
+        cx: &mut Context<'_>,
+        direction: usize,
+        acknowledged: u32,
+    ) {
+        self.read_late(cx, direction, |tcp, cx| {
+            while let Some((base, end)) = tcp.gap(cx, direction)
+                && acknowledged
+                    .wrapping_sub(base.wrapping_add(end))
+                    .cast_signed()
+                    >= 0
+            {
+                tcp.skip_gap(cx, direction);
+            }
+        });
+    }
+
+    /// Base of the buffer of a direction, and the end of its first gap as an offset from there.
+    fn gap(&self, cx: &mut Context<'_>, direction: usize) -> Option<(u32, u32)> {
+        let handle = self.sides[direction].buffer;
+        let stream = cx.services.buffers.get_mut(handle, direction as u8)?;
+        Some((stream.base, stream.gap_end()?))
+    }
+
+    /// Gives up the bytes in the first gap of the buffer, and reads what is behind it. The current packet
+    /// stands for those in the buffer.
+    fn skip_gap(&mut self, cx: &mut Context<'_>, direction: usize) {
+        let Some((_, gap_end)) = self.gap(cx, direction) else {
+            return;
+        };
+        cx.common.incomplete.add(Incomplete::GAP);
+        let message_end = self.message_end(cx, direction);
+        self.read_incomplete(cx, direction);
+        let message_end = message_end.filter(|end| *end >= gap_end);
+        if message_end.is_none() {
+            self.lose_position(direction);
+        }
+        if self
+            .advance(cx, direction, message_end.unwrap_or(gap_end))
+            .is_continue()
+        {
+            let _ = self.read_buffered(cx);
+        }
+    }
+
+    /// Parses the incomplete message at the start of a buffer.
+    fn read_incomplete(&mut self, cx: &mut Context<'_>, direction: usize) {
+        let handle = self.sides[direction].buffer;
+        let Some(stream) = cx.services.buffers.get_mut(handle, direction as u8) else {
+            return;
+        };
+        let length = stream.contiguous().len();
+        let bytes = stream.take_bytes();
+        if length > 0 {
+            self.read_truncated(cx, &bytes[..length]);
+        }
+        if let Some(stream) = cx.services.buffers.get_mut(handle, direction as u8) {
+            stream.put_bytes(bytes);
+        }
+    }
+
+    /// Parses everything in the buffer of a direction and releases it.
+    pub(super) fn flush_buffer(&mut self, cx: &mut Context<'_>, direction: usize) {
+        if self.sides[direction].buffer == 0 {
+            return;
+        }
+        self.read_late(cx, direction, |tcp, cx| {
+            while tcp.has_gap(cx, direction) {
+                tcp.skip_gap(cx, direction);
+            }
+            let handle = tcp.sides[direction].buffer;
+            let stream = cx.services.buffers.get_mut(handle, direction as u8);
+            let Some(end) = stream.map(|stream| stream.end()) else {
+                return;
+            };
+            let message_end = tcp.message_end(cx, direction);
+            tcp.read_incomplete(cx, direction);
+            let message_end = message_end.filter(|message| *message >= end);
+            let _ = tcp.advance(cx, direction, message_end.unwrap_or(end));
+            if message_end.is_none() {
+                tcp.lose_position(direction);
+            }
+        });
+        let side = &mut self.sides[direction];
         cx.services
             .buffers
-            .release(&mut self.sides[direction].buffer, direction as u8);
+            .release(&mut side.buffer, direction as u8);
+    }
+
+    /// Calls `read` for bytes of a direction that arrived before the current packet, so that the time of
+    /// their messages counts as unknown.
+    fn read_late(
+        &mut self,
+        cx: &mut Context<'_>,
+        direction: usize,
+        read: impl FnOnce(&mut Self, &mut Context<'_>),
+    ) {
+        let is_other = direction != cx.direction();
+        let mut packet = L4Payload {
+            source_port: cx.packet.source_port,
+            destination_port: cx.packet.destination_port,
+            ..L4Payload::empty(direction as u8, ip_protocol::TCP)
+        };
+        if is_other {
+            std::mem::swap(&mut packet.source_port, &mut packet.destination_port);
+            cx.services.dns_ends.reverse();
+        }
+        read(self, &mut cx.with_packet(&packet));
+        if is_other {
+            cx.services.dns_ends.reverse();
+        }
     }
 
     /// Whether the buffer of a direction has a gap.
@@ -340,12 +504,17 @@ impl TcpState {
 
     /// Passes the next bytes of a stream to the parser of its protocol.
     fn parse(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Verdict {
+        work::count(work::CALL);
+        let is_tls = self.sides[cx.direction()].has(side_flag::TLS);
         match self.reading {
             Reading::Unknown => self.detect_protocol(cx, bytes),
-            Reading::Tls => self.parse_tls(cx, bytes),
-            Reading::Messages => match self.messages.segment(cx, bytes) {
+            // Each side of a proxy's connection changes to TLS on its own.
+            Reading::Tls if is_tls || self.messages.is_unknown() => self.parse_tls(cx, bytes),
+            Reading::Tls | Reading::Messages => match self.messages.segment(cx, bytes) {
                 Verdict::StartTls => {
                     self.reading = Reading::Tls;
+                    self.sides[cx.direction()].set(side_flag::TLS);
+                    cx.progress.note = 0;
                     self.parse_tls(cx, bytes)
                 }
                 verdict => verdict,
@@ -361,10 +530,17 @@ impl TcpState {
     }
 
     /// Detects the protocol of a stream by its first bytes, or by those after another protocol
-    /// (STARTTLS).
+    /// (STARTTLS) or after the header of a proxy.
     fn detect_protocol(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Verdict {
         let direction = cx.direction();
         let is_start = !self.sides[direction].has(side_flag::PROBED);
+        if is_start {
+            match proxy::header_length(bytes) {
+                Some(Some(length)) => return Verdict::Consumed(length),
+                Some(None) => return Verdict::NeedMore,
+                None => {}
+            }
+        }
         match TlsState::probe(cx.packet, bytes, is_start) {
             Probe::Yes => {
                 self.reading = Reading::Tls;
@@ -374,7 +550,8 @@ impl TcpState {
             Probe::NeedMore => return Verdict::NeedMore,
             Probe::No | Probe::NoOther => {}
         }
-        match StreamState::probe(cx.packet, bytes, is_start) {
+        let seen = cx.progress.seen;
+        match StreamState::probe(cx.packet, bytes, is_start, seen) {
             Detected::Protocol(start) => {
                 self.messages = start(cx.services);
                 self.reading = Reading::Messages;
@@ -387,7 +564,11 @@ impl TcpState {
             self.sides[direction].set(side_flag::PROBED);
             cx.classify_by_bytes(bytes);
         }
-        Verdict::Consumed(bytes.len())
+        // Bytes that another segment brought may start a message.
+        Verdict::Consumed(match seen {
+            0 => bytes.len(),
+            _ => seen,
+        })
     }
 
     /// Skips the bytes in the buffer of the other direction when TLS starts, if they belong to the

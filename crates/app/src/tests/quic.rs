@@ -185,11 +185,8 @@ fn reassembles_many_frames_in_any_order() {
         for seed in 0..20 {
             let mut inspector = inspector();
             let mut state = QuicState::default();
-            let mut cx = Context {
-                services: &mut inspector.services,
-                common: &mut BaseState::default(),
-                packet: &L4Payload::empty(0, 17),
-            };
+            let (mut common, packet) = (BaseState::default(), L4Payload::empty(0, 17));
+            let mut cx = Context::new(&mut inspector.services, &mut common, &packet);
             let frames = frames(&hello, length, seed);
             for packet in frames.chunks(frames.len().div_ceil(packets)) {
                 read_crypto(&mut cx, &mut state, &packet.concat());
@@ -359,6 +356,7 @@ fn number_of_crypto_frames_is_bounded() {
         services: &mut inspector.services,
         common: &mut common,
         packet: &L4Payload::empty(0, 17),
+        progress: crate::progress::Progress::NONE,
     };
     // Frames of one byte, of a message that never ends.
     let frame = [6, 0x40, 4, 1, 7];

@@ -67,6 +67,7 @@ fn read_with(name: &str, limits: &InspectorLimits, slots: usize) -> Vec<(FlowKey
                 protocol: key.protocol,
                 tcp_flags: headers.tcp_flags,
                 sequence: details.sequence,
+                acknowledgement: details.acknowledgement,
                 source_port: key.source_port,
                 destination_port: key.destination_port,
                 payload: payload.unwrap_or_default(),

@@ -40,9 +40,9 @@ fn a_keep_alive_as_first_packet_leaves_no_missed_byte() {
     assert_eq!((missed(&tcp, &cold), tcp.limits()), ([0, 0], 0));
     assert_eq!(cold[0].anomalies.classes[Class::FlowControl as usize], 2);
     assert_eq!(tcp.sides[0].rtt.count(), 1);
-    // A byte after data seen is missed.
-    let (tcp, cold) = after(&[(0, 0, ack(900, 5000, 100)), (1, 20, ack(5000, 1001, 0))]);
-    assert_eq!(missed(&tcp, &cold), [1, 0]);
+    // Bytes after data seen are missed.
+    let (tcp, cold) = after(&[(0, 0, ack(900, 5000, 100)), (1, 20, ack(5000, 1002, 0))]);
+    assert_eq!(missed(&tcp, &cold), [2, 0]);
 }
 
 #[test]
@@ -59,13 +59,57 @@ fn a_fin_out_of_order_leaves_no_missed_byte() {
         ]);
         assert_eq!((missed(&tcp, &cold), tcp.limits()), ([0, 0], 0), "{length}");
     }
-    // If the FIN never arrives, its sequence number may be a byte.
-    let (tcp, cold) = after(&[
-        (0, 0, ack(1000, 5000, 100)),
-        (0, 20, ack(1101, 5001, 0)),
-        (1, 30, ack(5001, 1101, 0)),
-    ]);
-    assert_eq!(missed(&tcp, &cold), [1, 0]);
+}
+
+#[test]
+fn a_fin_that_is_never_seen_is_no_missed_byte() {
+    let data = (0, 0, ack(1000, 5000, 100));
+    let acknowledged = (1, 30, ack(5001, 1101, 0));
+    let is = |expected, packets: &[(usize, i64, PacketInfo)]| {
+        for is_swapped in [0, 1] {
+            let swapped = packets
+                .iter()
+                .map(|&(side, at, it)| (side ^ is_swapped, at, it));
+            let (tcp, cold) = after(&swapped.collect::<Vec<_>>());
+            let mut missed = missed(&tcp, &cold);
+            missed.rotate_left(is_swapped);
+            assert_eq!((missed, tcp.limits()), ([expected, 0], 0), "{packets:?}");
+        }
+    };
+    is(0, &[data, acknowledged]);
+    is(0, &[data, (0, 20, ack(1101, 5001, 0)), acknowledged]);
+    is(0, &[data, acknowledged, (0, 40, ack(1101, 5001, 0))]);
+    let reset = segment(1101, 5001, RST | ACK, 0, 0);
+    is(0, &[data, acknowledged, (0, 40, reset)]);
+    // Data before it was acknowledged, and the FIN is acknowledged alone.
+    let data_only = (1, 20, ack(5000, 1100, 0));
+    is(0, &[data, data_only, acknowledged]);
+    // If data or the FIN is behind it, it was a byte.
+    let behind = (0, 40, ack(1101, 5001, 10));
+    is(
+        1,
+        &[data, acknowledged, behind, (1, 50, ack(5001, 1111, 0))],
+    );
+    let fin_behind = (0, 40, fin(1101, 5001, 0));
+    let end = (1, 50, ack(5001, 1102, 0));
+    is(1, &[data, acknowledged, fin_behind, end]);
+    // More than one is data.
+    is(2, &[data, (1, 30, ack(5001, 1102, 0))]);
+}
+
+#[test]
+fn what_looked_like_a_fin_is_missed_in_the_record_that_shows_it() {
+    let mut pool = TcpColdPool::new(2).unwrap();
+    let mut tcp = Tcp::default();
+    tcp.count(0, 0, &ack(1000, 5000, 100), &mut pool);
+    tcp.count(1, MS, &ack(5000, 1101, 0), &mut pool);
+    assert_eq!(missed(&tcp, &cold_of(&tcp, &pool)), [0, 0]);
+    tcp.next_record(&mut pool);
+    assert_eq!(missed(&tcp, &cold_of(&tcp, &pool)), [0, 0]);
+    tcp.count(0, 2 * MS, &ack(1101, 5000, 10), &mut pool);
+    assert_eq!(missed(&tcp, &cold_of(&tcp, &pool)), [1, 0]);
+    tcp.next_record(&mut pool);
+    assert_eq!(missed(&tcp, &cold_of(&tcp, &pool)), [0, 0]);
 }
 
 #[test]
