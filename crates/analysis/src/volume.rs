@@ -9,8 +9,8 @@ use wire::{PacketInfo, Tunnel};
 /// Number of a flow's first packets whose size, direction and gap are kept.
 pub const FIRST_PACKETS: usize = 10;
 
-/// Volume and timing state of a flow of any protocol. Side 0 is the initiator, the sender of the first
-/// packet.
+/// Volume and timing state of a flow of any protocol. Side 0 is the initiator: the sender of the first
+/// packet or, if that is a SYN-ACK, its receiver.
 ///
 /// It takes five cache lines, the last of which only the flow's first packets touch.
 #[derive(Clone, Copy, Debug, Default)]
@@ -121,10 +121,11 @@ const ECN: u8 = 0x03;
 const DSCP_CHANGED: u8 = 0x01;
 
 impl Volume {
-    /// Initializes the state from the flow's first packet. Does not count the packet.
-    pub fn open(&mut self, packet: &Packet, info: &PacketInfo) {
+    /// Initializes the state from the flow's first packet and the direction of its initiator. Does not
+    /// count the packet.
+    pub fn open(&mut self, packet: &Packet, initiator: u8, info: &PacketInfo) {
         self.origin_ns = packet.time_ns;
-        self.initiator = packet.direction;
+        self.initiator = initiator;
         self.transport = info.transport;
         self.vlan = info.vlan;
         self.mpls_label = info.mpls_label;
@@ -387,7 +388,7 @@ mod tests {
                 let packet = Packet { time_ns: now_ns, length, ..Packet::default() };
                 let info = PacketInfo { payload_length, time_to_live: ttl, type_of_service: ttl, ..PacketInfo::default() };
                 if number == 0 {
-                    volume.open(&packet, &info);
+                    volume.open(&packet, packet.direction, &info);
                 }
                 volume.count(side, &packet, &info);
                 all.push((side, now_ns, length, payload_length, ttl));

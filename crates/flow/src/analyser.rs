@@ -4,9 +4,10 @@
 mod count;
 mod handles;
 
-use crate::batch::{BURST, Batch, Payloads};
+use crate::batch::{BURST, Batch, Packet, Payloads};
 use crate::end_reason::EndReason;
-use crate::expiry::Timeouts;
+use crate::ended::initiator_direction;
+use crate::expiry::{Evidence, Timeouts};
 use crate::record::Record;
 use crate::table::Observed;
 use analysis::suspended::{SUSPENDED_MAX, Suspended};
@@ -21,7 +22,8 @@ use hw::prefetch;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use wire::FlowKey;
+use wire::tcp::flag::{ACK, SYN};
+use wire::{FlowKey, PacketInfo};
 
 /// How many ended flows ahead to prefetch states. They span many cache lines.
 const PREFETCH_FLOWS_AHEAD: usize = 2;
@@ -40,6 +42,8 @@ pub(crate) struct Analyser {
     suspended: Suspended,
     idle_ms: u32,
     digest: KeyedHash,
+    /// Both directions of a conversation are one flow.
+    both_directions: bool,
     /// Handles of the flows of the current batch's packets.
     batch_handles: Handles,
     /// Flows that have left the table but are not analysed to the end: their handles, and the meter's
@@ -58,6 +62,7 @@ impl Analyser {
         slots: usize,
         flows_max: usize,
         timeouts: &Timeouts,
+        both_directions: bool,
         applications: Arc<Applications>,
         seed: u64,
     ) -> io::Result<Self> {
@@ -91,6 +96,7 @@ impl Analyser {
                 .idle
                 .map_or(u32::MAX, |idle| idle.min(Timeouts::MAX).as_millis() as u32),
             digest: KeyedHash::new(FLOW_ID_SEED),
+            both_directions,
             batch_handles: NO_HANDLES,
             detached: Vec::with_capacity(BURST),
         })
@@ -229,10 +235,11 @@ impl Analyser {
         let handle = self.volumes.allocate();
         if let Some(volume) = self.volumes.get_mut(handle) {
             self.handles[slot as usize] = handle;
-            volume.open(packet, &batch.details()[at]);
+            let initiator = initiator_direction(packet, self.both_directions);
+            volume.open(packet, initiator, &batch.details()[at]);
             volume.app = match &self.inspector {
                 Some(inspector) => {
-                    inspector.prefetch_new_flow(|| initiator_key(packet.direction, batch, at))
+                    inspector.prefetch_new_flow(|| initiator_key(initiator, batch, at))
                 }
                 None => InspectState::DONE,
             };
@@ -246,6 +253,30 @@ impl Analyser {
     pub(crate) fn initiator(&self, slot: u32) -> Option<u8> {
         let handle = *self.handles.get(slot as usize)?;
         Some(self.volumes.get(handle)?.initiator)
+    }
+
+    /// Returns what the analysis knows of the TCP connection of the flow in `slot`, given a packet of it.
+    /// All packets before it must be analysed.
+    pub(crate) fn evidence(&self, slot: u32, packet: Option<(&Packet, &PacketInfo)>) -> Evidence {
+        let state = self.handles.get(slot as usize).and_then(|&handle| {
+            let volume = self.volumes.get(handle)?;
+            Some((volume, self.tcp.as_ref()?.get(volume.tcp)?))
+        });
+        let Some((volume, tcp)) = state else {
+            return Evidence::default();
+        };
+        Evidence {
+            refuses_resets: !tcp.was_reset(),
+            is_known_syn: packet.is_some_and(|(packet, info)| {
+                let side = usize::from((packet.direction ^ volume.initiator) & 1);
+                info.tcp_flags & (SYN | ACK) == SYN && tcp.is_known_syn(side, info.sequence)
+            }),
+        }
+    }
+
+    /// Returns whether TCP is analysed.
+    pub(crate) const fn has_tcp(&self) -> bool {
+        self.tcp.is_some()
     }
 
     /// Detaches the flow in `slot`, whose last packet came at `last_ms`, from its slot. Its states stay

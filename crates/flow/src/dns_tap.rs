@@ -41,7 +41,7 @@ struct Connection {
     entry: Entry,
     key: FlowKey,
     state: InspectState,
-    /// Direction of its first packet, relative to the table's key.
+    /// Direction of its initiator, relative to the table's key.
     initiator: u8,
 }
 
@@ -177,7 +177,7 @@ impl DnsTap {
         let active_tick = self.expiry.active_tick(packet.clock_ms);
         connection.entry.open(table_key, packet, active_tick);
         connection.key = *key;
-        connection.initiator = packet.direction;
+        connection.initiator = self.expiry.initiator(packet);
         slot
     }
 

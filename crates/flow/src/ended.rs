@@ -7,26 +7,36 @@ use crate::entry::{Entry, FlowEntry};
 use crate::record::Record;
 use crate::statistic::Value;
 use wire::FlowKey;
+use wire::tcp::flag::{ACK, SYN};
 
-/// A flow's first packet: its time in the first word; its ICMP type and code (16 bits), direction (1
-/// bit) and number (47 bits) in the second.
+/// A flow's first packet: its time in the first word; its ICMP type and code (16 bits), the direction of
+/// the initiator (1 bit) and its number (47 bits) in the second.
 pub(crate) type FlowStart = [u64; 2];
 
 /// Bit position of the first packet's number in the second word.
 const NUMBER_SHIFT: u32 = 17;
 
-/// Returns the start of a flow whose first packet is `packet`, in `direction`.
+/// Returns the direction of the initiator of a flow whose first packet is `packet`: the packet's own or,
+/// if both directions are one flow and the packet answers a SYN that was not seen yet, the other one.
 #[inline]
-pub(crate) fn flow_start(packet: &Packet, direction: u8) -> FlowStart {
+pub(crate) fn initiator_direction(packet: &Packet, both_directions: bool) -> u8 {
+    let is_syn_ack = packet.tcp_flags & (SYN | ACK) == SYN | ACK;
+    packet.direction ^ u8::from(both_directions && is_syn_ack)
+}
+
+/// Returns the start of a flow whose first packet is `packet` and whose initiator is in direction
+/// `initiator`.
+#[inline]
+pub(crate) fn flow_start(packet: &Packet, initiator: u8) -> FlowStart {
     [
         packet.time_ns.cast_unsigned(),
         u64::from(packet.icmp_type_code)
-            | u64::from(direction & 1) << 16
+            | u64::from(initiator & 1) << 16
             | packet.number << NUMBER_SHIFT,
     ]
 }
 
-/// Corrects the direction of the first packet.
+/// Corrects the direction of the initiator.
 pub(crate) fn set_start_direction(start: &mut FlowStart, direction: u8) {
     start[1] = start[1] & !(1 << 16) | u64::from(direction & 1) << 16;
 }

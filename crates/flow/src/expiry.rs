@@ -3,6 +3,7 @@
 use crate::batch::{BURST, Packet};
 use crate::clock::PacketClock;
 use crate::end_reason::EndReason;
+use crate::ended::initiator_direction;
 use crate::entry::{Entry, FlowEntry};
 use std::time::Duration;
 use wire::tcp::flag::{ACK, FIN, RST, SYN};
@@ -106,6 +107,19 @@ impl Expiry {
         }
     }
 
+    /// Returns rules by which no flow ends.
+    #[must_use]
+    pub fn never() -> Self {
+        Self::new(&Timeouts::NONE, false, false)
+    }
+
+    /// Returns the direction of the initiator of a flow that begins with `packet`.
+    #[inline]
+    #[must_use]
+    pub fn initiator(&self, packet: &Packet) -> u8 {
+        initiator_direction(packet, self.both_directions)
+    }
+
     /// Returns the tick at which the active timeout of a flow that starts at `clock_ms` expires.
     #[inline]
     #[must_use]
@@ -169,20 +183,43 @@ impl Expiry {
 
     #[inline(never)]
     fn ended_before_slow(&self, entry: &Entry, packet: &Packet) -> Option<EndReason> {
-        let opens = packet.tcp_flags & (SYN | ACK) == SYN && self.reopens;
-        self.ended(entry, packet.clock_ms)
-            .or_else(|| self.closed(entry).filter(|_| opens))
+        self.ended_before_knowing(entry, packet, Evidence::default())
+    }
+
+    /// Does the same as [`Expiry::ended_before`] with what an analysis knows of the connection.
+    #[must_use]
+    pub fn ended_before_knowing(
+        &self,
+        entry: &Entry,
+        packet: &Packet,
+        evidence: Evidence,
+    ) -> Option<EndReason> {
+        let opens = packet.tcp_flags & (SYN | ACK) == SYN && self.reopens && !evidence.is_known_syn;
+        self.ended_knowing(entry, packet.clock_ms, evidence)
+            .or_else(|| self.closed(entry, evidence).filter(|_| opens))
     }
 
     /// Returns why the flow has ended by `clock_ms`, if it has.
     #[inline]
     #[must_use]
     pub fn ended(&self, entry: &Entry, clock_ms: u32) -> Option<EndReason> {
+        self.ended_knowing(entry, clock_ms, Evidence::default())
+    }
+
+    /// Does the same as [`Expiry::ended`] with what an analysis knows of the connection.
+    #[inline]
+    #[must_use]
+    pub fn ended_knowing(
+        &self,
+        entry: &Entry,
+        clock_ms: u32,
+        evidence: Evidence,
+    ) -> Option<EndReason> {
         let silence_ms = clock_ms.wrapping_sub(entry.last_clock_ms());
         if silence_ms <= self.min_silence_ms && !self.is_past_active(entry, clock_ms) {
             return None;
         }
-        let (limit_ms, reason) = match self.closed(entry) {
+        let (limit_ms, reason) = match self.closed(entry, evidence) {
             Some(reason) => (self.close_ms, reason),
             None => (self.idle_ms, EndReason::IdleTimeout),
         };
@@ -199,8 +236,19 @@ impl Expiry {
     /// Returns the end reason of a flow that is still in the table when the input ends at `clock_ms`.
     #[must_use]
     pub fn ended_at_end(&self, entry: &Entry, clock_ms: u32) -> EndReason {
-        self.ended(entry, clock_ms)
-            .or_else(|| self.closed(entry))
+        self.ended_at_end_knowing(entry, clock_ms, Evidence::default())
+    }
+
+    /// Does the same as [`Expiry::ended_at_end`] with what an analysis knows of the connection.
+    #[must_use]
+    pub fn ended_at_end_knowing(
+        &self,
+        entry: &Entry,
+        clock_ms: u32,
+        evidence: Evidence,
+    ) -> EndReason {
+        self.ended_knowing(entry, clock_ms, evidence)
+            .or_else(|| self.closed(entry, evidence))
             .unwrap_or(EndReason::EndOfInput)
     }
 
@@ -222,7 +270,7 @@ impl Expiry {
         (u32::from(ticks) << self.tick_shift).wrapping_sub(last & ((1 << self.tick_shift) - 1))
     }
 
-    fn closed(&self, entry: &Entry) -> Option<EndReason> {
+    fn closed(&self, entry: &Entry, evidence: Evidence) -> Option<EndReason> {
         let [first, second] = entry.tcp_flags();
         let finished = if self.both_directions {
             first & second
@@ -231,7 +279,7 @@ impl Expiry {
         };
         if !self.connections {
             None
-        } else if (first | second) & RST != 0 {
+        } else if (first | second) & RST != 0 && !evidence.refuses_resets {
             Some(EndReason::TcpReset)
         } else if finished & FIN != 0 {
             Some(EndReason::TcpFin)
@@ -239,6 +287,15 @@ impl Expiry {
             None
         }
     }
+}
+
+/// What an analysis of TCP knows of a connection, and an entry with its flags does not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Evidence {
+    /// No reset was accepted by the side that it was sent to.
+    pub refuses_resets: bool,
+    /// The packet is a SYN of the connection itself: retransmitted, copied or late.
+    pub is_known_syn: bool,
 }
 
 /// A cheap check that rules out, for nearly all packets, that their flow has ended.

@@ -96,8 +96,10 @@ impl Meter {
         // 4. The count stops before a packet whose flow must end first. Then, for the packets so far:
         //    a. Their analysis states are found before the ended flow's slot is free: from the next
         //       count on, the slot may be another flow's.
-        //    b. The flow is copied out before its slot is freed.
-        //    c. Its packets may be analysed at the end of the batch, because its states are detached
+        //    b. If TCP flags show that the flow is closed, the analysis of its packets so far decides
+        //       whether it is: it knows sequence numbers.
+        //    c. The flow is copied out before its slot is freed.
+        //    d. Its packets may be analysed at the end of the batch, because its states are detached
         //       but not released. If the active timeout cut it, they may not: the next packet
         //       continues with the same states, so its first record must be complete before that.
         // 5. All packets of a flow are analysed before its record is completed, which releases its
@@ -114,11 +116,27 @@ impl Meter {
             let observed = &mut self.scratch.observed;
             let (end, step) = self.flows.count(batch, counted, &self.expiry, observed);
             self.flows
-                .find_analysis_states(batch, counted..end, observed);
+                .find_analysis_states(batch, counted..end, &self.expiry, observed);
             counted = end;
-            let Step::Ended { slot, reason, .. } = step else {
+            let Step::Ended {
+                at,
+                slot,
+                mut reason,
+            } = step
+            else {
                 break;
             };
+            if matches!(reason, EndReason::TcpReset | EndReason::TcpFin) && self.flows.has_tcp() {
+                self.flows.analyse(batch, analysed..counted, payloads);
+                analysed = counted;
+                match self.confirm_closed(batch, at, (slot, reason)) {
+                    Some(confirmed) => reason = confirmed,
+                    None => {
+                        counted = at + 1;
+                        continue;
+                    }
+                }
+            }
             self.end(&[slot], &[reason]);
             if reason == EndReason::ActiveTimeout {
                 self.flows.analyse(batch, analysed..counted, payloads);
@@ -129,6 +147,32 @@ impl Meter {
         self.flows.analyse(batch, analysed..counted, payloads);
         self.complete_ended(sink);
         self.advance(last.clock_ms, sink);
+    }
+
+    /// Returns why the flow in `slot`, which its TCP flags show as closed, has ended before packet `at`, by
+    /// what the analysis knows. If it is still open, counts the packet and returns `None`.
+    #[cold]
+    fn confirm_closed(
+        &mut self,
+        batch: &Batch,
+        at: usize,
+        (slot, reason): (u32, EndReason),
+    ) -> Option<EndReason> {
+        let ended = (slot, reason);
+        let confirmed = self
+            .flows
+            .confirm_ended_before(batch, at, &self.expiry, ended);
+        if confirmed.is_some() {
+            return confirmed;
+        }
+        let observed = &mut self.scratch.observed;
+        if self.flows.count_open(batch, at, observed) != Step::Done {
+            debug_assert!(false, "a flow that is in the table");
+            return Some(reason);
+        }
+        self.flows
+            .find_analysis_states(batch, at..at + 1, &self.expiry, observed);
+        None
     }
 
     /// Does the same as [`Meter::advance`] when the link is idle, and catches up on pending slots.
@@ -156,6 +200,8 @@ impl Meter {
                 &self.expiry,
                 &mut expired,
             );
+            self.flows
+                .confirm_resets(&mut expired, clock_ms, &self.expiry);
             self.end_all(
                 expired.len(),
                 |at| expired[at].0,
@@ -191,7 +237,9 @@ impl Meter {
             if let Some(&ahead) = slots.get(at + 2 * END_GROUP_FLOWS) {
                 table.prefetch_entry(ahead);
             }
-            meter.expiry.ended_at_end(table.entry(slots[at]), clock_ms)
+            meter
+                .flows
+                .reason_at_end(slots[at], clock_ms, &meter.expiry)
         };
         self.end_all(slots.len(), |at| slots[at], reason, sink);
         self.flush(sink);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::base_state::BaseState;
 use crate::parser::{Context, Parser as _};
+use crate::progress::Progress;
 use crate::protocols::quic::{QuicState, read_crypto};
 
 const WHOLE: &str = "\
@@ -356,7 +357,7 @@ fn number_of_crypto_frames_is_bounded() {
         services: &mut inspector.services,
         common: &mut common,
         packet: &L4Payload::empty(0, 17),
-        progress: crate::progress::Progress::NONE,
+        progress: Progress::NONE,
     };
     // Frames of one byte, of a message that never ends.
     let frame = [6, 0x40, 4, 1, 7];

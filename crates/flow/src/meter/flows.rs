@@ -4,8 +4,11 @@ use super::options::MeterOptions;
 use super::statistics::Statistics;
 use crate::analyser::Analyser;
 use crate::batch::{Batch, Payloads};
+use crate::definition::FlowDefinition;
+use crate::end_reason::EndReason;
 use crate::ended::set_start_direction;
-use crate::expiry::Expiry;
+use crate::entry::FlowEntry;
+use crate::expiry::{Evidence, Expiry};
 use crate::radix_sort;
 use crate::record::Record;
 use crate::table::{
@@ -65,6 +68,7 @@ fn build_analyser(options: &MeterOptions, slots: usize) -> io::Result<Option<Box
         slots,
         flows_max,
         &options.timeouts,
+        options.flow == FlowDefinition::Bidirectional,
         options.applications.clone().unwrap_or_default(),
         options.seed,
     )?;
@@ -222,21 +226,101 @@ impl Flows {
         &mut self,
         batch: &Batch,
         packets: Range<usize>,
+        expiry: &Expiry,
         observed: &mut Observed,
     ) {
         if let Some(analyser) = &mut self.analyser {
             analyser.find_handles(batch, packets, observed);
             for &at in &observed.opened {
                 let slot = observed.slots[usize::from(at)];
-                let direction = batch.packets()[usize::from(at)].direction;
                 if let Some(initiator) = analyser.initiator(slot)
-                    && initiator != direction
+                    && initiator != expiry.initiator(&batch.packets()[usize::from(at)])
                 {
                     set_start_direction(self.table.start_mut(slot), initiator);
                 }
             }
         }
         observed.opened.clear();
+    }
+
+    /// Counts packet `at`, whose flow the table takes for ended but which is still open.
+    #[cold]
+    pub(super) fn count_open(&mut self, batch: &Batch, at: usize, observed: &mut Observed) -> Step {
+        let packets = at..at + 1;
+        let step = self
+            .table
+            .update(batch, packets.clone(), &Expiry::never(), observed);
+        if step == Step::Done {
+            self.statistics.update(batch, packets, observed, false);
+        }
+        step
+    }
+
+    /// Returns why the flow in `slot`, which the table takes for ended for `reason`, has ended before
+    /// packet `at`, by what the analysis knows; `None` if it has not. All packets before must be analysed.
+    #[cold]
+    pub(super) fn confirm_ended_before(
+        &self,
+        batch: &Batch,
+        at: usize,
+        expiry: &Expiry,
+        (slot, reason): (u32, EndReason),
+    ) -> Option<EndReason> {
+        let (Some(analyser), Some(info)) = (&self.analyser, batch.details().get(at)) else {
+            return Some(reason);
+        };
+        let (entry, packet) = (self.table.entry(slot), &batch.packets()[at]);
+        if entry.key() == batch.keys()[at] {
+            let evidence = analyser.evidence(slot, Some((packet, info)));
+            return expiry.ended_before_knowing(entry, packet, evidence);
+        }
+        // Another flow, which makes room for that of the packet.
+        let evidence = analyser.evidence(slot, None);
+        let ended = expiry.ended_knowing(entry, packet.clock_ms, evidence);
+        Some(ended.unwrap_or(EndReason::LackOfResources))
+    }
+
+    /// Removes from `expired` the flows that have not ended, because their resets were not accepted.
+    pub(super) fn confirm_resets(
+        &self,
+        expired: &mut Vec<(u32, EndReason)>,
+        clock_ms: u32,
+        expiry: &Expiry,
+    ) {
+        if !self.has_tcp() {
+            return;
+        }
+        expired.retain_mut(|(slot, reason)| {
+            if *reason != EndReason::TcpReset {
+                return true;
+            }
+            let evidence = self.evidence(*slot);
+            let ended = expiry.ended_knowing(self.table.entry(*slot), clock_ms, evidence);
+            *reason = ended.unwrap_or(*reason);
+            ended.is_some()
+        });
+    }
+
+    /// Returns the end reason of the flow in `slot`, still in the table when the input ends at `clock_ms`.
+    pub(super) fn reason_at_end(&self, slot: u32, clock_ms: u32, expiry: &Expiry) -> EndReason {
+        let entry = self.table.entry(slot);
+        match expiry.ended_at_end(entry, clock_ms) {
+            EndReason::TcpReset => {
+                expiry.ended_at_end_knowing(entry, clock_ms, self.evidence(slot))
+            }
+            reason => reason,
+        }
+    }
+
+    /// Returns what the analysis knows of the connection of the flow in `slot`.
+    fn evidence(&self, slot: u32) -> Evidence {
+        let analyser = self.analyser.as_ref();
+        analyser.map_or_else(Evidence::default, |it| it.evidence(slot, None))
+    }
+
+    /// Returns whether TCP is analysed.
+    pub(super) fn has_tcp(&self) -> bool {
+        self.analyser.as_ref().is_some_and(|it| it.has_tcp())
     }
 
     /// Analyses counted packets whose states are found, if an analysis is selected.

@@ -101,7 +101,7 @@ impl Nodes {
         let packet = &batch.packets()[at];
         self.wide.set(slot, batch, packet);
         self.flows += 1;
-        self.starts[slot as usize] = flow_start(packet, packet.direction);
+        self.starts[slot as usize] = flow_start(packet, expiry.initiator(packet));
         open(
             &mut self.entries[slot as usize],
             batch.keys()[at],

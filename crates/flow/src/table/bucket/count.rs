@@ -43,7 +43,7 @@ impl BucketTable {
             ),
         };
         if !self.opened.is_empty() {
-            self.write_starts(batch.packets());
+            self.write_starts(batch.packets(), expiry);
         }
         step
     }
@@ -153,14 +153,14 @@ impl BucketTable {
     /// They are prefetched together first: a store to a line that is not in the cache blocks all later
     /// stores, because stores retire in order.
     #[inline(never)]
-    fn write_starts(&mut self, packets: &[Packet]) {
+    fn write_starts(&mut self, packets: &[Packet], expiry: &Expiry) {
         let starts = &mut self.starts[..];
         for &(_, slot) in &self.opened {
             prefetch::read(starts, slot as usize);
         }
         for (at, slot) in self.opened.drain(..) {
             let packet = &packets[usize::from(at)];
-            starts[slot as usize] = flow_start(packet, packet.direction);
+            starts[slot as usize] = flow_start(packet, expiry.initiator(packet));
         }
     }
 
@@ -275,7 +275,7 @@ impl BucketTable {
             }
             line.0[lane as usize] = tag;
             entry.open(key, packet, expiry.active_tick(packet.clock_ms));
-            *start = flow_start(packet, packet.direction);
+            *start = flow_start(packet, expiry.initiator(packet));
             if GAPS {
                 observed.gaps[at + count] = NO_VALUE;
             }
