@@ -77,11 +77,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         Err(error) => return failed(&error.to_string()),
     };
     display.open(&plan);
-    let input = Input {
-        same_packets: !live && ports.len() > 1,
-        ports,
-        live,
-    };
+    let input = Input { ports, live };
     let progress = Progress::new(workers);
     let run = Run {
         options,
@@ -225,24 +221,15 @@ fn prepare(plan: &Plan) -> Result<Vec<sources::Prepared>, PortError> {
     }
 }
 
-/// Opens the ports, one for each receiving thread.
+/// Opens the ports: one for each queue of a link, or one for all files.
 fn open_ports(plan: &Plan) -> Result<Vec<Box<dyn Port>>, PortError> {
-    let mut ports: Vec<Box<dyn Port>> = Vec::new();
-    match &plan.source {
-        Source::Files(inputs) => {
-            for _ in 0..plan.queues {
-                ports.push(Box::new(port::CaptureFiles::open_available(inputs)?));
-            }
-        }
-        Source::Live(names) => ports = sources::open(names, &plan.live_options())?,
-    }
-    // Each queue of a link receives part of its packets, so the queues share one limit. Each thread
-    // that reads a file sees all of its packets and needs a limit of its own.
-    let shared = plan.input.count.map(Limit::new);
-    let wrap = |port| match plan.source {
-        Source::Live(_) => wrap(plan, port, shared.clone()),
-        Source::Files(_) => wrap(plan, port, plan.input.count.map(Limit::new)),
+    let ports: Vec<Box<dyn Port>> = match &plan.source {
+        Source::Files(inputs) => vec![Box::new(port::CaptureFiles::open_available(inputs)?)],
+        Source::Live(names) => sources::open(names, &plan.live_options())?,
     };
+    // Each queue of a link receives part of its packets, so the queues share one limit.
+    let limit = plan.input.count.map(Limit::new);
+    let wrap = |port| wrap(plan, port, limit.clone());
     ports.into_iter().map(wrap).collect()
 }
 
