@@ -328,6 +328,10 @@ fn handle_any_syn(
             this.restart(pool);
         }
         this.begin(start);
+        // A reset ended the connection before, or refused an earlier SYN of this one.
+        for side in [&mut *this, &mut *peer] {
+            side.limits &= !limit::RESET;
+        }
     }
     if has_ack {
         this.handle_syn_ack(peer, time_ns);
