@@ -267,6 +267,8 @@ impl TcpSide {
     /// Starts the sequence numbers anew at `start`, which is too far away to follow the known ones.
     fn jump_to(&mut self, start: u32, pool: &mut TcpColdPool) {
         self.limits |= limit::JUMP;
+        // A reset was one of the other sequence numbers, which someone may have forged with it.
+        self.limits &= !limit::RESET;
         let from_syn = self.flags & flag::FROM_SYN;
         self.restart(pool);
         self.begin(start);

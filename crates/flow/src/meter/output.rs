@@ -2,8 +2,8 @@
 
 use crate::end_reason::EndReason;
 use crate::entry::FlowEntry;
-use crate::table::Collisions;
 use crate::record_batch::{BATCH_RECORDS_MAX, RECORDS_PER_BATCH, RecordBatch};
+use crate::table::Collisions;
 use app::NameCounters;
 use std::ops::AddAssign;
 
