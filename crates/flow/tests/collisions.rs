@@ -141,7 +141,7 @@ fn keys_that_only_overflow_a_bucket_are_counted() {
 #[test]
 fn keys_that_nobody_chose_do_not_collide() {
     for kind in HashKind::ALL {
-        // Its 16 bits are too few for so many flows.
+        // Its 16 bits are too few for that many flows.
         if kind == HashKind::SymmetricToeplitz {
             continue;
         }

@@ -75,7 +75,7 @@ struct SummaryCollisions {
     /// Flows that were evicted although the table was not full.
     evicted: u64,
     /// What prevents collisions, if there were any.
-    remedy: Option<&'static str>,
+    prevention: Option<&'static str>,
 }
 
 impl SummaryCollisions {
@@ -84,13 +84,13 @@ impl SummaryCollisions {
         Self {
             overflowed: collisions.overflowed,
             evicted: collisions.evicted,
-            remedy: collision_remedy(collisions, &plan.engine.meter),
+            prevention: collision_prevention(collisions, &plan.engine.meter),
         }
     }
 }
 
 /// Returns what prevents collisions, if there were any.
-pub(crate) fn collision_remedy(
+pub(crate) fn collision_prevention(
     collisions: Collisions,
     meter: &MeterOptions,
 ) -> Option<&'static str> {

@@ -7,7 +7,7 @@ use crate::measurement_summary::measurements;
 use crate::net_summary;
 use crate::plan::Plan;
 use crate::protocol_name::protocol_name;
-use crate::summary::{collision_remedy, malformed, no_flow};
+use crate::summary::{collision_prevention, malformed, no_flow};
 use crate::top_flows;
 use crate::units;
 use engine::{Level, QueueReport, Report};
@@ -176,7 +176,7 @@ impl SummaryText<'_> {
     /// Warns if flows collided while the table had room, and says what prevents it.
     fn collisions(&self, text: &mut String) -> std::fmt::Result {
         let collisions = self.report.flows.collisions;
-        let Some(remedy) = collision_remedy(collisions, &self.plan.engine.meter) else {
+        let Some(prevention) = collision_prevention(collisions, &self.plan.engine.meter) else {
             return Ok(());
         };
         line(
@@ -193,7 +193,7 @@ impl SummaryText<'_> {
         )?;
         writeln!(
             text,
-            "  Someone may have chosen the keys of these flows to collide under --hash {}: use {remedy}.",
+            "  Someone may have chosen the keys of these flows to collide under --hash {}: use {prevention}.",
             self.plan.engine.meter.hash
         )
     }

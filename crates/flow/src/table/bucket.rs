@@ -14,7 +14,7 @@
 //! consecutive buckets are full below that maximum, an ended flow in them makes room or, if there is
 //! none, the least recently seen of a few flows of the new flow's bucket.
 //!
-//! **Collisions.** Whoever knows the hash can choose keys of one bucket. They then pass many full
+//! **Collisions.** Anyone who knows the hash can choose keys of one bucket. They then pass many full
 //! buckets, or evict each other from a table with room. Both are counted ([`Collisions`]), because a
 //! hash with a secret seed prevents them.
 //!

@@ -203,7 +203,7 @@ fn colliding_keys_overflow_buckets_only_without_a_keyed_hash() {
         assert_eq!(keyed.number("/evicted"), 0, "{hash}");
         assert_eq!(keyed.number("/flows"), flows, "{hash}");
         assert_eq!(keyed.number(EVICTED), 0, "{hash}");
-        assert!(keyed.at("/hash_collisions/remedy").is_null(), "{hash}");
+        assert!(keyed.at("/hash_collisions/prevention").is_null(), "{hash}");
         // Keys with the same hash share eight buckets of 31 slots.
         let weak = read(hash);
         assert_eq!(weak.number("/evicted"), flows - 8 * 31, "{hash}");
@@ -212,9 +212,9 @@ fn colliding_keys_overflow_buckets_only_without_a_keyed_hash() {
             weak.number("/hash_collisions/overflowed") >= 7 * 31,
             "{hash}"
         );
-        let remedy = weak.at("/hash_collisions/remedy").as_str();
+        let prevention = weak.at("/hash_collisions/prevention").as_str();
         assert!(
-            remedy.is_some_and(|it| it.contains("--hash keyed")),
+            prevention.is_some_and(|it| it.contains("--hash keyed")),
             "{hash}"
         );
         assert_eq!(weak.number("/flows"), flows, "{hash}");

@@ -129,7 +129,12 @@ fn parse_ipv4(header: &[u8], totals: &mut Totals) -> Packet {
         destination: address(16),
         ports: ports(header[9], header, first.then_some(transport)),
         protocol: header[9],
-        is_syn_ack: is_syn_ack(header[9], header, first.then_some(transport)),
+        is_syn_ack: is_syn_ack(
+            header[9],
+            header,
+            usize::from(u16_at(header, 2)),
+            first.then_some(transport),
+        ),
     }
 }
 
@@ -169,7 +174,12 @@ fn parse_ipv6(header: &[u8], totals: &mut Totals) -> Packet {
         destination: address(24),
         ports: ports(protocol, header, first.then_some(at)),
         protocol,
-        is_syn_ack: is_syn_ack(protocol, header, first.then_some(at)),
+        is_syn_ack: is_syn_ack(
+            protocol,
+            header,
+            40 + usize::from(u16_at(header, 4)),
+            first.then_some(at),
+        ),
     }
 }
 
@@ -183,10 +193,12 @@ fn ports(protocol: u8, packet: &[u8], at: Option<usize>) -> (u16, u16) {
     }
 }
 
-/// Returns whether the packet has a TCP header at offset `at` whose flags, if captured, are SYN and ACK.
-fn is_syn_ack(protocol: u8, packet: &[u8], at: Option<usize>) -> bool {
+/// Returns whether the packet of `length` bytes has a whole TCP header at offset `at`, whose flags, if
+/// captured, are SYN and ACK.
+fn is_syn_ack(protocol: u8, packet: &[u8], length: usize, at: Option<usize>) -> bool {
+    let at = at.filter(|at| protocol == 6 && at + 20 <= length);
     let flags = at.and_then(|at| packet.get(at + 13));
-    protocol == 6 && flags.is_some_and(|flags| flags & 0x12 == 0x12)
+    flags.is_some_and(|flags| flags & 0x12 == 0x12)
 }
 
 /// Returns the key of a packet; for bidirectional flows, in the direction of the packet.
