@@ -29,6 +29,24 @@ mod flag {
 /// Bytes of each optional field.
 const WORD: usize = 4;
 
+/// Maximum number of source routes; RFC 1701 bounds them by the packet alone, and no network uses them.
+const MAX_ROUTES: u8 = 8;
+
+/// What is wrong with the optional fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// They are cut off.
+    Cut(Cut),
+    /// More source routes than are followed.
+    TooManyRoutes,
+}
+
+impl From<Cut> for Fault {
+    fn from(cut: Cut) -> Self {
+        Self::Cut(cut)
+    }
+}
+
 view! {
     /// View of the fixed part of a GRE header; [`Gre::skip_optional`] drops the rest of it.
     pub struct Gre(field::LENGTH);
@@ -61,13 +79,13 @@ impl<'a> Gre<'a> {
     /// Skips the optional fields that the flags announce.
     ///
     /// # Errors
-    /// [`Cut`] where they are not whole.
-    pub fn skip_optional(&self, rest: PacketView<'a>) -> Result<PacketView<'a>, Cut> {
+    /// [`Fault`] where they are cut off or too many.
+    pub fn skip_optional(&self, rest: PacketView<'a>) -> Result<PacketView<'a>, Fault> {
         let mut length = WORD * usize::from(self.has(flag::KEY) || self.version() == 1);
         length += WORD * usize::from(self.has(flag::SEQUENCE));
         if self.version() == 1 {
             length += WORD * usize::from(self.has(flag::ACKNOWLEDGEMENT));
-            return rest.skip(length);
+            return Ok(rest.skip(length)?);
         }
         length += WORD * usize::from(self.has(flag::CHECKSUM) || self.has(flag::ROUTING));
         let rest = rest.skip(length)?;
@@ -80,12 +98,13 @@ impl<'a> Gre<'a> {
 }
 
 /// Drops source route entries up to the empty one that ends them (RFC 1701).
-fn skip_source_routes(mut rest: PacketView<'_>) -> Result<PacketView<'_>, Cut> {
-    loop {
+fn skip_source_routes(mut rest: PacketView<'_>) -> Result<PacketView<'_>, Fault> {
+    for _ in 0..=MAX_ROUTES {
         let (&[family_high, family_low, _offset, length], after) = rest.split::<WORD>()?;
         rest = after.skip(usize::from(length))?;
         if family_high == 0 && family_low == 0 && length == 0 {
             return Ok(rest);
         }
     }
+    Err(Fault::TooManyRoutes)
 }

@@ -24,6 +24,10 @@ const EXTENSION: u8 = 0x04;
 const T_PDU: u8 = 0xff;
 /// Bytes of the optional word: sequence number, N-PDU number, type of the first extension.
 const OPTIONAL_LENGTH: usize = 4;
+/// Bit of the first byte that is 0.
+const SPARE: u8 = 0x08;
+/// Maximum number of extension headers: as many types as the standard has (section 5.2.1).
+const MAX_EXTENSIONS: u8 = 8;
 /// Units in which extension headers tell their length, in bytes.
 const EXTENSION_UNIT: usize = 4;
 
@@ -34,6 +38,8 @@ pub enum Fault {
     Cut(Cut),
     /// An extension header of length 0: where the next one begins is unknown.
     EmptyExtension,
+    /// More extension headers than are followed.
+    TooManyExtensions,
 }
 
 impl From<Cut> for Fault {
@@ -57,6 +63,12 @@ impl<'a> GtpU<'a> {
     pub const fn is_packet(&self) -> bool {
         self.flags() & VERSION_MASK == VERSION
             && byte::<{ field::MESSAGE_TYPE }, _>(self.0) == T_PDU
+    }
+
+    /// Whether the bit that has no meaning is 0, as senders must set it.
+    #[must_use]
+    pub const fn is_strict(&self) -> bool {
+        self.flags() & SPARE == 0
     }
 
     /// Bytes after the fixed part.
@@ -85,7 +97,12 @@ impl<'a> GtpU<'a> {
         } else {
             first
         };
+        let mut walked = 0;
         while next != 0 {
+            if walked == MAX_EXTENSIONS {
+                return Err(Fault::TooManyExtensions);
+            }
+            walked += 1;
             let (&[units], _) = rest.split::<1>()?;
             let Some(to_type) = (usize::from(units) * EXTENSION_UNIT).checked_sub(1) else {
                 return Err(Fault::EmptyExtension);

@@ -42,6 +42,7 @@ pub mod vlan;
 pub mod vxlan;
 
 mod field;
+mod guess;
 mod named;
 mod view;
 mod walk;
@@ -55,4 +56,6 @@ pub use malformed::Malformed;
 pub use no_flow::NoFlow;
 pub use packet_info::PacketInfo;
 pub use toeplitz::Toeplitz;
-pub use walk::{MAX_ENCAPSULATIONS, MAX_EXTENSION_HEADERS, dissect};
+pub use walk::{
+    MAX_ENCAPSULATIONS, MAX_EXTENSION_HEADERS, MAX_MPLS_LABELS, MAX_VLAN_TAGS, dissect,
+};

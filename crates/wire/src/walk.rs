@@ -19,8 +19,14 @@ use crate::{
 /// Deeper than real networks, and it bounds the work per packet.
 pub const MAX_ENCAPSULATIONS: u8 = 8;
 
-/// Maximum number of extension headers of one IPv6 packet.
+/// Maximum number of IPv6 extension headers, and of authentication headers in IPv4, of one frame.
 pub const MAX_EXTENSION_HEADERS: u8 = 16;
+
+/// Maximum number of VLAN tags of one Ethernet header. Networks use two; the key has room for these.
+pub const MAX_VLAN_TAGS: u8 = 8;
+
+/// Maximum number of labels in one MPLS stack. Routers push about ten.
+pub const MAX_MPLS_LABELS: u8 = 16;
 
 /// Reads the headers of `frame`, of which `wire_length` bytes were on the wire.
 ///
@@ -60,6 +66,23 @@ enum Layer {
 /// The next layer and the bytes from there on; `None` where the walk ends.
 type Step<'a> = Option<(Layer, PacketView<'a>)>;
 
+/// What makes the walk follow a guess.
+#[derive(Clone, Copy, Debug)]
+enum Guess {
+    /// The number of a UDP port.
+    Port,
+    /// The first bytes of a pseudowire.
+    Pseudowire,
+}
+
+/// A guess that neither a strict header nor an IP header has confirmed yet.
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    guess: Guess,
+    /// The fault before it: those behind it are none if the guess is wrong.
+    malformed: Option<Malformed>,
+}
+
 /// The state of a walk.
 struct Walk {
     headers: Headers,
@@ -68,6 +91,14 @@ struct Walk {
     has_key: bool,
     /// Encapsulations opened so far.
     encapsulations: u8,
+    /// Extension headers walked so far.
+    extensions: u8,
+    /// The innermost encapsulation opened so far, which counts once an IP header is found inside.
+    tunnel: Tunnel,
+    /// The label of the last MPLS stack, which counts likewise.
+    mpls_label: u32,
+    /// Set where the walk follows a guess.
+    doubt: Option<Doubt>,
     /// ICMP type and code of the packet that gave the key.
     icmp_type_code: Option<u16>,
     /// VLAN tags of the current Ethernet frame.
@@ -83,6 +114,10 @@ impl Walk {
             decapsulate,
             has_key: false,
             encapsulations: 0,
+            extensions: 0,
+            tunnel: Tunnel::None,
+            mpls_label: 0,
+            doubt: None,
             icmp_type_code: None,
             vlan: [0; 2],
             frame: 0,
@@ -112,6 +147,9 @@ impl Walk {
                 Layer::Teredo => self.teredo(packet),
             };
         }
+        if let Some(doubt) = self.doubt {
+            self.reject(doubt);
+        }
         if let ip_protocol::ICMP | ip_protocol::ICMPV6 = self.headers.key.protocol {
             self.headers.icmp_type_code = self.icmp_type_code.unwrap_or(icmp::UNKNOWN);
         }
@@ -121,10 +159,11 @@ impl Walk {
     /// Takes the key of a valid IP header and forgets what an outer one gave.
     fn take_key(&mut self, key: FlowKey, fragment: Fragment, header: PacketView<'_>) {
         self.has_key = true;
+        self.doubt = None;
         self.headers.outline = Outline {
             network: self.place(header),
-            tunnel: self.headers.outline.tunnel,
-            mpls_label: self.headers.outline.mpls_label,
+            tunnel: self.tunnel,
+            mpls_label: self.mpls_label,
             ..Outline::default()
         };
         self.headers.key = FlowKey {
@@ -153,8 +192,37 @@ impl Walk {
             return self.malformed(Malformed::EncapsulationTooDeep);
         }
         self.encapsulations += 1;
-        self.headers.outline.tunnel = tunnel;
+        self.tunnel = tunnel;
         Some((layer, packet))
+    }
+
+    /// Follows a guess: what is found counts only if it proves right.
+    fn doubt(&mut self, guess: Guess) {
+        self.doubt = self.doubt.or(Some(Doubt {
+            guess,
+            malformed: self.headers.malformed,
+        }));
+    }
+
+    /// Whether the walk may be in something that is no tunnel.
+    const fn is_in_doubt(&self) -> bool {
+        self.doubt.is_some()
+    }
+
+    /// The header of a tunnel is right in every bit: what follows is no guess.
+    fn confirm(&mut self) {
+        self.doubt = None;
+    }
+
+    /// Takes back what a guess found that nothing confirmed.
+    #[cold]
+    fn reject(&mut self, doubt: Doubt) {
+        self.headers.malformed = doubt.malformed;
+        // The port may be anyone's, but labels are no guess: behind them the snaplen cut something.
+        self.headers.truncated &= matches!(doubt.guess, Guess::Pseudowire);
+        if self.headers.no_flow == Some(NoFlow::Malformed) {
+            self.headers.no_flow = Some(NoFlow::OtherProtocol);
+        }
     }
 
     /// Ends the walk: no flow, for `reason`.
