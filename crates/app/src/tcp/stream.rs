@@ -487,11 +487,11 @@ impl TcpState {
         };
         if is_other {
             std::mem::swap(&mut packet.source_port, &mut packet.destination_port);
-            cx.services.dns_ends.reverse();
+            cx.services.reverse_dns_packet();
         }
         read(self, &mut cx.with_packet(&packet));
         if is_other {
-            cx.services.dns_ends.reverse();
+            cx.services.reverse_dns_packet();
         }
     }
 

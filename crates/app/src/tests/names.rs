@@ -138,3 +138,82 @@ fn messages_of_a_packet_are_bounded() {
         (expected, true)
     );
 }
+
+/// What is left in a buffer is read when its flow ends or another flow needs the buffer: at a time that
+/// depends on the table, and with the addresses of another packet.
+#[test]
+fn response_that_is_read_after_its_packets_names_no_flow() {
+    let mut resolver = key(6, 53);
+    resolver.destination[..4].copy_from_slice(&[9, 9, 9, 9]);
+    let response = framed(&dns(true, 7));
+    // A longer one, of which bytes are missing, and a whole one behind it.
+    let mut long = dns(true, 6);
+    long.resize(600, 0);
+    let long = framed(&long);
+    let behind = 1 + long.len() as u32;
+    for is_acknowledged in [false, true] {
+        let mut inspector = inspector();
+        let mut flow = InspectState::default();
+        let mut observe = |inspector: &mut Inspector, packet: L4Payload<'_>| {
+            inspector.observe(&mut flow, &packet, || resolver);
+        };
+        let mut syn = segment(&resolver, 0, 1, 0, &[]);
+        syn.tcp_flags = flag::SYN;
+        observe(&mut inspector, syn);
+        observe(&mut inspector, segment(&resolver, 500, 1, 1, &long[..30]));
+        observe(
+            &mut inspector,
+            segment(&resolver, 600, 1, behind - 40, &long[560..590]),
+        );
+        if is_acknowledged {
+            observe(
+                &mut inspector,
+                segment(&resolver, 700, 1, behind, &response),
+            );
+            let mut packet = segment(&resolver, 1000, 0, 1, &[]);
+            (packet.tcp_flags, packet.acknowledgement) = (flag::ACK, behind + 1000);
+            observe(&mut inspector, packet);
+            let name = named(&mut inspector).map(|(name, ..)| name);
+            assert_eq!(name.as_deref(), Some("www.netflix.com"));
+            // It is as old as the acknowledgement.
+            let web = key(6, 9000);
+            let mut flow = InspectState::default();
+            let mut syn = segment(&web, 2000, 0, 0, &[]);
+            syn.tcp_flags = flag::SYN;
+            inspector.observe(&mut flow, &syn, || web);
+            let record = inspector.finish(&mut flow, &web);
+            assert!(record.resolved.unwrap().age_ns <= 2000);
+        }
+        let before = named(&mut inspector);
+        drop(inspector.finish(&mut flow, &resolver));
+        assert_eq!(named(&mut inspector), before);
+        assert_eq!(before.is_some(), is_acknowledged);
+    }
+    // Many unfinished responses to a client, of which the first lose their buffers to the last.
+    let mut inspector = Inspector::new(
+        4096,
+        &InspectorLimits {
+            reassembly_buffers_max: 4,
+            ..InspectorLimits::default()
+        },
+        Arc::default(),
+        1,
+    )
+    .unwrap();
+    let mut flows = Vec::new();
+    let cut = &long[..long.len() - 1];
+    for client in 0..50_u8 {
+        let mut key = resolver;
+        key.source[..4].copy_from_slice(&[10, 8, 8, client]);
+        let mut flow = InspectState::default();
+        let mut syn = segment(&key, 0, 1, 0, &[]);
+        syn.tcp_flags = flag::SYN;
+        inspector.observe(&mut flow, &syn, || key);
+        inspector.observe(&mut flow, &segment(&key, 1, 1, 1, cut), || key);
+        flows.push((key, flow));
+    }
+    for (key, mut flow) in flows {
+        drop(inspector.finish(&mut flow, &key));
+    }
+    assert!(!inspector.services.has_resolved_names());
+}
