@@ -261,13 +261,12 @@ impl Inspector {
             }
             let time_ns = packet.time_ns;
             let dns_packet = Some(DnsPacket { ends, time_ns });
-            self.services
-                .start_packet(dns_packet, dns::STREAM_MESSAGES_MAX);
+            self.services.start_packet(dns_packet);
         }
         let needs_more = flow.read(&mut self.services, packet);
-        // The buffers that others lost are not of this packet.
-        self.services.dns_packet = None;
         while let Some(evicted) = self.services.buffers.next_evicted() {
+            // It is another flow's, and not of this packet.
+            self.services.start_packet(None);
             if let Some(flow) = self.flows.get_mut(evicted.owner.flow) {
                 flow.evict(&mut self.services, &evicted);
             }
@@ -329,7 +328,7 @@ impl Inspector {
         let handle = state.handle();
         if let Some(flow) = self.flows.get_mut(handle) {
             self.services.buffers.flow = handle;
-            self.services.start_packet(None, dns::STREAM_MESSAGES_MAX);
+            self.services.start_packet(None);
             flow.finish(
                 &mut self.services,
                 record,

@@ -11,6 +11,7 @@ use crate::message::quic::{FrameSpan, KeyCache};
 use crate::message::tls::Ja4Cache;
 use crate::name_cache::{CachedName, NameCache};
 use crate::payload::L4Payload;
+use crate::protocols::dns::{STREAM_MESSAGES_MAX, STREAM_WORK_MAX};
 use crate::protocols::media::extra::{EXTRAS_MAX, MediaExtra};
 use crate::query_table::{Query, QueryTable};
 use crate::reassembly::ReassemblyPool;
@@ -72,6 +73,8 @@ pub(crate) struct Services {
     pub(crate) dns_packet: Option<DnsPacket>,
     /// Number of DNS messages of a stream that may be read from this packet on.
     pub(crate) dns_messages_left: u16,
+    /// The work that is left for them, in the units of `STREAM_WORK_MAX`.
+    pub(crate) dns_work_left: u16,
     /// Answers to publish.
     pub(crate) published: Vec<DnsAnswer>,
 }
@@ -105,6 +108,7 @@ impl Services {
             queries: Arc::new(QueryTable::new(limits.dns_queries_max, seed)),
             dns_packet: None,
             dns_messages_left: 0,
+            dns_work_left: 0,
             published: Vec::new(),
         })
     }
@@ -177,11 +181,11 @@ impl Services {
         common.resolved_age_us = u32::try_from(age).unwrap_or(u32::MAX);
     }
 
-    /// Starts a packet, of which at most `dns_messages_max` DNS messages are read, or the end of a flow
-    /// (`None`).
-    pub(crate) fn start_packet(&mut self, packet: Option<DnsPacket>, dns_messages_max: u16) {
+    /// Starts a packet that may have DNS messages, or (`None`) the reading of a buffer without a packet.
+    pub(crate) fn start_packet(&mut self, packet: Option<DnsPacket>) {
         self.dns_packet = packet;
-        self.dns_messages_left = dns_messages_max;
+        self.dns_messages_left = STREAM_MESSAGES_MAX;
+        self.dns_work_left = STREAM_WORK_MAX;
     }
 
     /// Swaps the ends of the current packet, to read messages of the other direction.

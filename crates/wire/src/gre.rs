@@ -4,6 +4,7 @@
 use crate::field::u16_at;
 use crate::packet_view::{Cut, PacketView};
 use crate::view::view;
+use crate::work;
 
 mod field {
     pub(super) const LENGTH: usize = 4;
@@ -28,9 +29,6 @@ mod flag {
 
 /// Bytes of each optional field.
 const WORD: usize = 4;
-
-/// Maximum number of source routes; RFC 1701 bounds them by the packet alone, and no network uses them.
-const MAX_ROUTES: u8 = 8;
 
 /// What is wrong with the optional fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,11 +74,16 @@ impl<'a> Gre<'a> {
         self.has(flag::SEQUENCE)
     }
 
-    /// Skips the optional fields that the flags announce.
+    /// Skips the optional fields that the flags announce, and decreases `left` by the number of source
+    /// routes.
     ///
     /// # Errors
     /// [`Fault`] where they are cut off or too many.
-    pub fn skip_optional(&self, rest: PacketView<'a>) -> Result<PacketView<'a>, Fault> {
+    pub fn skip_optional(
+        &self,
+        rest: PacketView<'a>,
+        left: &mut u8,
+    ) -> Result<PacketView<'a>, Fault> {
         let mut length = WORD * usize::from(self.has(flag::KEY) || self.version() == 1);
         length += WORD * usize::from(self.has(flag::SEQUENCE));
         if self.version() == 1 {
@@ -90,7 +93,7 @@ impl<'a> Gre<'a> {
         length += WORD * usize::from(self.has(flag::CHECKSUM) || self.has(flag::ROUTING));
         let rest = rest.skip(length)?;
         if self.has(flag::ROUTING) {
-            skip_source_routes(rest)
+            skip_source_routes(rest, left)
         } else {
             Ok(rest)
         }
@@ -98,13 +101,17 @@ impl<'a> Gre<'a> {
 }
 
 /// Drops source route entries up to the empty one that ends them (RFC 1701).
-fn skip_source_routes(mut rest: PacketView<'_>) -> Result<PacketView<'_>, Fault> {
-    for _ in 0..=MAX_ROUTES {
+fn skip_source_routes<'a>(
+    mut rest: PacketView<'a>,
+    left: &mut u8,
+) -> Result<PacketView<'a>, Fault> {
+    loop {
+        work::count(work::CALL);
         let (&[family_high, family_low, _offset, length], after) = rest.split::<WORD>()?;
         rest = after.skip(usize::from(length))?;
         if family_high == 0 && family_low == 0 && length == 0 {
             return Ok(rest);
         }
+        *left = left.checked_sub(1).ok_or(Fault::TooManyRoutes)?;
     }
-    Err(Fault::TooManyRoutes)
 }

@@ -3,6 +3,7 @@
 use crate::field::{byte, u16_at, u32_at};
 use crate::packet_view::{Cut, PacketView};
 use crate::view::view;
+use crate::work;
 
 mod field {
     pub(super) const LENGTH: usize = 8;
@@ -26,8 +27,6 @@ const T_PDU: u8 = 0xff;
 const OPTIONAL_LENGTH: usize = 4;
 /// Bit of the first byte that is 0.
 const SPARE: u8 = 0x08;
-/// Maximum number of extension headers: as many types as the standard has (section 5.2.1).
-const MAX_EXTENSIONS: u8 = 8;
 /// Units in which extension headers tell their length, in bytes.
 const EXTENSION_UNIT: usize = 4;
 
@@ -83,11 +82,16 @@ impl<'a> GtpU<'a> {
         u32_at::<{ field::TUNNEL }, _>(self.0)
     }
 
-    /// Drops the optional word and the extension headers from `rest`.
+    /// Drops the optional word and the extension headers from `rest`, and decreases `left` by the number of
+    /// the latter.
     ///
     /// # Errors
     /// [`Fault`] where they are cut off or damaged.
-    pub fn skip_optional(&self, rest: PacketView<'a>) -> Result<PacketView<'a>, Fault> {
+    pub fn skip_optional(
+        &self,
+        rest: PacketView<'a>,
+        left: &mut u8,
+    ) -> Result<PacketView<'a>, Fault> {
         if self.flags() & OPTIONAL_MASK == 0 {
             return Ok(rest);
         }
@@ -97,12 +101,9 @@ impl<'a> GtpU<'a> {
         } else {
             first
         };
-        let mut walked = 0;
         while next != 0 {
-            if walked == MAX_EXTENSIONS {
-                return Err(Fault::TooManyExtensions);
-            }
-            walked += 1;
+            work::count(work::CALL);
+            *left = left.checked_sub(1).ok_or(Fault::TooManyExtensions)?;
             let (&[units], _) = rest.split::<1>()?;
             let Some(to_type) = (usize::from(units) * EXTENSION_UNIT).checked_sub(1) else {
                 return Err(Fault::EmptyExtension);

@@ -40,6 +40,7 @@ pub mod toeplitz;
 pub mod udp;
 pub mod vlan;
 pub mod vxlan;
+pub mod work;
 
 mod field;
 mod guess;

@@ -24,7 +24,7 @@ named! {
         LlcTruncated => "llc_truncated",
         /// The frame ends inside its MPLS labels, before one that is the bottom of the stack.
         MplsTruncated => "mpls_truncated",
-        /// More MPLS labels than [`MAX_MPLS_LABELS`](crate::MAX_MPLS_LABELS) in one stack.
+        /// More MPLS labels than [`MAX_MPLS_LABELS`](crate::MAX_MPLS_LABELS).
         MplsTooManyLabels => "mpls_too_many_labels",
         /// The frame ends inside its PPPoE header.
         PppoeTruncated => "pppoe_truncated",
@@ -90,7 +90,8 @@ named! {
         GreTruncated => "gre_truncated",
         /// A GRE version other than 0 (RFC 2784) and 1 (PPTP, RFC 2637).
         GreBadVersion => "gre_bad_version",
-        /// More GRE source routes (RFC 1701) than a packet needs.
+        /// More GRE source routes (RFC 1701) than
+        /// [`MAX_EXTENSION_HEADERS`](crate::MAX_EXTENSION_HEADERS).
         GreTooManyRoutes => "gre_too_many_routes",
         /// The packet ends inside its ERSPAN header.
         ErspanTruncated => "erspan_truncated",
@@ -102,7 +103,8 @@ named! {
         GtpUTruncated => "gtp_u_truncated",
         /// A GTP-U extension header of length 0 (3GPP TS 29.281 section 5.2.1).
         GtpUExtensionEmpty => "gtp_u_extension_empty",
-        /// More GTP-U extension headers than the standard has.
+        /// More GTP-U extension headers than
+        /// [`MAX_EXTENSION_HEADERS`](crate::MAX_EXTENSION_HEADERS).
         GtpUTooManyExtensions => "gtp_u_too_many_extensions",
         /// The packet ends inside a Teredo authentication or origin header.
         TeredoTruncated => "teredo_truncated",

@@ -10,7 +10,7 @@ mod tunnel;
 use crate::packet_view::{Cut, PacketView};
 use crate::{
     Decapsulate, FlowKey, Fragment, Headers, LinkType, Malformed, NoFlow, Outline, Tunnel, icmp,
-    ip_protocol,
+    ip_protocol, work,
 };
 
 /// Maximum number of encapsulations that the walk follows: each stack of MPLS labels, PPPoE header,
@@ -19,13 +19,15 @@ use crate::{
 /// Deeper than real networks, and it bounds the work per packet.
 pub const MAX_ENCAPSULATIONS: u8 = 8;
 
-/// Maximum number of IPv6 extension headers, and of authentication headers in IPv4, of one frame.
+/// Maximum number of extension headers of one frame: of IPv6, of GTP-U, source routes of GRE, and
+/// authentication headers in IPv4.
 pub const MAX_EXTENSION_HEADERS: u8 = 16;
 
-/// Maximum number of VLAN tags of one Ethernet header. Networks use two; the key has room for these.
+/// Maximum number of VLAN tags of one frame. Networks use two, also within a tunnel; the key has room for
+/// these.
 pub const MAX_VLAN_TAGS: u8 = 8;
 
-/// Maximum number of labels in one MPLS stack. Routers push about ten.
+/// Maximum number of MPLS labels of one frame. Routers push about ten.
 pub const MAX_MPLS_LABELS: u8 = 16;
 
 /// Reads the headers of `frame`, of which `wire_length` bytes were on the wire.
@@ -91,7 +93,9 @@ struct Walk {
     has_key: bool,
     /// Encapsulations opened so far.
     encapsulations: u8,
-    /// Extension headers walked so far.
+    /// VLAN tags, MPLS labels and extension headers walked so far.
+    tags: u8,
+    labels: u8,
     extensions: u8,
     /// The innermost encapsulation opened so far, which counts once an IP header is found inside.
     tunnel: Tunnel,
@@ -114,6 +118,8 @@ impl Walk {
             decapsulate,
             has_key: false,
             encapsulations: 0,
+            tags: 0,
+            labels: 0,
             extensions: 0,
             tunnel: Tunnel::None,
             mpls_label: 0,
@@ -129,6 +135,7 @@ impl Walk {
         self.frame = frame.as_ptr().addr();
         let mut step = self.link_type(link, packet);
         while let Some((layer, packet)) = step {
+            work::count(work::CALL);
             step = match layer {
                 Layer::Ethernet => self.ethernet(packet),
                 Layer::EtherType(ether_type) => self.ether_type(ether_type, packet),

@@ -10,7 +10,7 @@ use crate::packet_view::{Cut, PacketView};
 use crate::pppoe::Pppoe;
 use crate::vlan::Vlan;
 use crate::{
-    Decapsulate, FlowKey, LinkType, Malformed, NoFlow, Outline, Tunnel, ether_type, llc, ppp,
+    Decapsulate, FlowKey, LinkType, Malformed, NoFlow, Outline, Tunnel, ether_type, llc, ppp, work,
 };
 
 impl Walk {
@@ -79,14 +79,14 @@ impl Walk {
         mut ether_type: u16,
         mut packet: PacketView<'a>,
     ) -> Step<'a> {
-        let mut tags = 0;
         while let ether_type::VLAN | ether_type::SERVICE_VLAN | ether_type::STACKED_VLAN =
             ether_type
         {
-            if tags == MAX_VLAN_TAGS {
+            if self.tags == MAX_VLAN_TAGS {
                 return self.malformed(Malformed::VlanTooManyTags);
             }
-            tags += 1;
+            self.tags += 1;
+            work::count(work::CALL);
             match Vlan::split(packet) {
                 Ok((tag, rest)) => {
                     self.tag(tag);
@@ -160,18 +160,20 @@ impl Walk {
         if self.decapsulate == Decapsulate::No {
             return self.end(NoFlow::Mpls);
         }
-        let mut labels = 0;
+        let mut is_first = true;
         loop {
-            if labels == MAX_MPLS_LABELS {
+            if self.labels == MAX_MPLS_LABELS {
                 return self.malformed(Malformed::MplsTooManyLabels);
             }
             match Label::split(packet) {
                 Ok((label, rest)) => {
                     packet = rest;
-                    if labels == 0 {
+                    if is_first {
                         self.mpls_label = Outline::MPLS_PRESENT | label.label();
                     }
-                    labels += 1;
+                    self.labels += 1;
+                    work::count(work::CALL);
+                    is_first = false;
                     if label.is_bottom() {
                         break;
                     }

@@ -5,7 +5,7 @@ use crate::ipv4::Ipv4;
 use crate::ipv6::Ipv6;
 use crate::ipv6_extension::Extension;
 use crate::packet_view::{Cut, PacketView};
-use crate::{FlowKey, Fragment, Malformed, ip_protocol};
+use crate::{FlowKey, Fragment, Malformed, ip_protocol, work};
 
 /// The most bytes that a reassembled IPv6 payload can have.
 const MAX_PAYLOAD_LENGTH: usize = 0xffff;
@@ -187,6 +187,7 @@ impl Walk {
                 return self.malformed(chain.too_many);
             }
             self.extensions += 1;
+            work::count(work::CALL);
             if protocol == ip_protocol::HOP_BY_HOP && !is_first {
                 self.note(Malformed::Ipv6HopByHopNotFirst);
             }

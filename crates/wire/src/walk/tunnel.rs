@@ -3,7 +3,7 @@
 //! A tunnel that is known by its UDP port alone may be something else: where its header does not
 //! look right, the walk ends without a fault.
 
-use super::{Layer, Step, Walk};
+use super::{Layer, MAX_EXTENSION_HEADERS, Step, Walk};
 use crate::geneve::Geneve;
 use crate::gre::{self, Gre};
 use crate::gtp_u::{self, GtpU};
@@ -25,7 +25,10 @@ impl Walk {
         if version > 1 {
             return self.malformed(Malformed::GreBadVersion);
         }
-        let rest = match header.skip_optional(rest) {
+        let mut left = MAX_EXTENSION_HEADERS - self.extensions;
+        let skipped = header.skip_optional(rest, &mut left);
+        self.extensions = MAX_EXTENSION_HEADERS - left;
+        let rest = match skipped {
             Ok(rest) => rest,
             Err(gre::Fault::Cut(cut)) => return self.cut(cut, Malformed::GreTruncated),
             Err(gre::Fault::TooManyRoutes) => return self.malformed(Malformed::GreTooManyRoutes),
@@ -131,7 +134,10 @@ impl Walk {
         if header.is_strict() && header.payload_length() == rest.length() {
             self.confirm();
         }
-        let rest = match header.skip_optional(rest.limit(header.payload_length())) {
+        let mut left = MAX_EXTENSION_HEADERS - self.extensions;
+        let skipped = header.skip_optional(rest.limit(header.payload_length()), &mut left);
+        self.extensions = MAX_EXTENSION_HEADERS - left;
+        let rest = match skipped {
             Ok(rest) => rest,
             Err(gtp_u::Fault::Cut(cut)) => return self.cut(cut, Malformed::GtpUTruncated),
             Err(gtp_u::Fault::EmptyExtension) => {

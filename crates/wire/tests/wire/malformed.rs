@@ -276,7 +276,7 @@ fn examples() -> Vec<(Malformed, bool, Frame)> {
         (
             Malformed::GreTooManyRoutes,
             true,
-            Frame::gre(&[&[0x40, 0, 8, 0, 0, 0, 0, 0][..], &[8, 0, 0, 0].repeat(9)].concat()),
+            Frame::gre(&[&[0x40, 0, 8, 0, 0, 0, 0, 0][..], &[8, 0, 0, 0].repeat(17)].concat()),
         ),
         (
             Malformed::ErspanTruncated,
@@ -312,8 +312,8 @@ fn examples() -> Vec<(Malformed, bool, Frame)> {
             Frame::tunnel(
                 2152,
                 &[
-                    &[0x34, 0xff, 0, 40, 0, 0, 0, 1, 0, 0, 0, 0x85][..],
-                    &[1, 0, 0, 0x85].repeat(9),
+                    &[0x34, 0xff, 0, 72, 0, 0, 0, 1, 0, 0, 0, 0x85][..],
+                    &[1, 0, 0, 0x85].repeat(17),
                 ]
                 .concat(),
             ),
