@@ -29,6 +29,8 @@ pub(crate) struct Json {
     /// The application-layer columns.
     app_groups: Vec<ColumnGroup<MeasureColumn>>,
     prefix: Label,
+    /// The prefix up to the comma after the schema version.
+    file_start: Box<[u8]>,
     /// Maximum length of a line without analysis columns.
     line_bytes_max: usize,
     times: TimeFormatter,
@@ -105,7 +107,9 @@ impl Json {
             .flat_map(|group| &group.columns)
             .map(|column| column.label.len() + MEASURE_BYTES_MAX + 1)
             .sum();
-        let opening = Label::new(&format!("{{\"schemaVersion\":{SCHEMA_VERSION}"));
+        let opening = format!("{{\"schemaVersion\":{SCHEMA_VERSION}");
+        let file_start = format!("{opening},").into_bytes().into();
+        let opening = Label::new(&opening);
         let labels = columns
             .iter()
             .map(|column| &column.label)
@@ -123,6 +127,7 @@ impl Json {
             columns,
             statistics,
             prefix: opening,
+            file_start,
             times: TimeFormatter::default(),
         }
     }
@@ -155,6 +160,10 @@ impl Json {
 impl LineFormat for Json {
     fn header(&self) -> &[u8] {
         b""
+    }
+
+    fn file_start(&self) -> &[u8] {
+        &self.file_start
     }
 
     fn statistics_per_record(&self) -> usize {

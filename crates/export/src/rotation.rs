@@ -6,8 +6,8 @@
 
 use crate::error::ExportError;
 use crate::output::Output;
+use crate::storage;
 use crate::time_text::file_stamp;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -193,10 +193,9 @@ pub(crate) struct FilePaths {
 }
 
 impl FilePaths {
-    /// Renames the complete file to its final path.
+    /// Renames the complete file, whose data are stored, to its final path.
     pub(crate) fn commit(&self) -> Result<(), ExportError> {
-        fs::rename(&self.partial, &self.complete)
-            .map_err(|error| ExportError::from_io(&self.complete.display().to_string(), error))
+        storage::rename(&self.partial, &self.complete)
     }
 }
 

@@ -110,8 +110,7 @@ impl ProgressDisplay {
                 match screen.draw(&state) {
                     Ok(Action::Continue | Action::Stop) => {}
                     Ok(Action::ExitNow) => {
-                        crate::screen::restore();
-                        std::process::exit(130);
+                        crate::signals::exit_soon(signal_hook::consts::SIGINT);
                     }
                     Err(_) => *self = Self::Silent,
                 }

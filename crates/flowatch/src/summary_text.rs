@@ -261,6 +261,13 @@ impl SummaryText<'_> {
                     units::count(output.too_slow)
                 )?;
             }
+            if output.stuck > 0 {
+                write!(
+                    text,
+                    " ({} because it was stuck)",
+                    units::count(output.stuck)
+                )?;
+            }
             if output.left_out > 0 {
                 write!(
                     text,

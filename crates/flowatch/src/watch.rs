@@ -40,6 +40,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     if let Err(error) = signals::stop_on_signals(&plan.engine.stop) {
         return failed(&format!("signals: {error}"));
     }
+    signals::end_with_books();
     plan.notices.iter().for_each(|notice| warn(notice));
     let live = plan.is_live();
     let mut display = ProgressDisplay::choose(&mut plan);
@@ -106,7 +107,10 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     if let Err(error) = print_summary(&plan, &report, &collected, records_lost) {
         return failed(&error.to_string());
     }
-    exit_code(&plan, &report, &collected, records_lost)
+    match signals::exit_signal() {
+        Some(signal) => ExitCode::from(128 + signal),
+        None => exit_code(&plan, &report, &collected, records_lost),
+    }
 }
 
 /// What the threads of a run share.
@@ -188,32 +192,25 @@ impl Run<'_> {
     }
 }
 
-/// Waits for the outputs after the run. There is no time limit, but if an output makes no progress,
-/// a warning tells the user what the program is waiting for.
+/// Waits for the outputs after the run. The collector gives up one that makes no progress; before
+/// that, a warning says what the program waits for.
 fn wait_for_outputs(
     collecting: &ScopedJoinHandle<'_, CollectorReport>,
     output_status: &OutputStatus,
 ) {
-    let mut last_busy_at = None;
-    let mut since = Instant::now();
-    while !collecting.is_finished() && since.elapsed() < OUTPUT_STALL_WARNING {
+    while !collecting.is_finished() {
         thread::park_timeout(POLL_INTERVAL);
         warn_all(output_status.take_notices());
-        // No output is busy while the collector sorts records.
-        let busy_at = output_status.busy_at();
-        if busy_at.is_none() || busy_at != last_busy_at {
-            (last_busy_at, since) = (busy_at, Instant::now());
+        for waiting in output_status.take_stalled(OUTPUT_STALL_WARNING) {
+            let signals = if signals::is_interrupted() {
+                "once more"
+            } else {
+                "twice"
+            };
+            warn(&format!(
+                "the run has ended, but an output has not accepted all records yet: {waiting}; to exit without them, send SIGINT {signals}"
+            ));
         }
-    }
-    if !collecting.is_finished() {
-        let signals = if signals::is_interrupted() {
-            "once more"
-        } else {
-            "twice"
-        };
-        warn(&format!(
-            "the run has ended, but an output has not accepted all records yet; to exit without them, send SIGINT {signals}"
-        ));
     }
 }
 
@@ -275,7 +272,11 @@ fn open_outputs(plan: &Plan) -> Result<Vec<Output>, ExportError> {
         ..
     } = &plan.outputs;
     for spec in specs {
-        export::check(spec, &schema, options)?;
+        if let Some(bytes) = export::check(spec, &schema, options)?
+            && !plan.reports.quiet
+        {
+            warn(&format!("{spec}: continues the file after {bytes} bytes"));
+        }
     }
     specs
         .iter()
