@@ -2,8 +2,7 @@
 
 use crate::error::ExportError;
 use crate::output::Output;
-use crate::rotation::PARTIAL_EXTENSION;
-use crate::storage;
+use crate::storage::{self, PARTIAL_EXTENSION};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;

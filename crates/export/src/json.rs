@@ -4,6 +4,7 @@ use crate::column::measure::{self, ColumnGroup, MEASURE_BYTES_MAX, Measure, Meas
 use crate::column::{DataType, Field, SCHEMA_VERSION, Value, columns};
 use crate::lines::LineFormat;
 use crate::options::ExportOptions;
+use crate::printable;
 use crate::text::{Cursor, Label, TextBuffer};
 use crate::time_text::TimeFormatter;
 use analysis::Analysis;
@@ -344,7 +345,7 @@ fn append_measure(
         }
         MeasureValue::Text(value) if measure::needs_escape(value) => {
             text.append(column.label.len(), |cursor| cursor.label(&column.label));
-            measure::append_escaped(text, value);
+            printable::append_json(text, value);
             text.append(1, |cursor| cursor.byte(b'"'));
         }
         MeasureValue::Text(value) => {

@@ -19,6 +19,7 @@ pub mod net;
 mod options;
 mod output;
 mod parquet;
+pub mod printable;
 pub mod rotation;
 mod storage;
 pub mod target;

@@ -6,7 +6,7 @@
 
 use crate::error::ExportError;
 use crate::output::Output;
-use crate::storage;
+use crate::storage::{self, PARTIAL_EXTENSION};
 use crate::time_text::file_stamp;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -19,9 +19,6 @@ const LATE_TOLERANCE_NS: i64 = 86_400_000_000_000;
 /// After this many consecutive records that are even later, the clock is assumed to have been ahead
 /// before. If the clock keeps jumping, this bounds the number of files.
 const LATE_RECORDS_MAX: u32 = 1000;
-
-/// Extension of a file that is not complete yet.
-pub(crate) const PARTIAL_EXTENSION: &str = "partial";
 
 /// When to rotate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

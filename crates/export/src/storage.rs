@@ -9,6 +9,9 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
+/// Extension of a file that is not complete yet.
+pub(crate) const PARTIAL_EXTENSION: &str = "partial";
+
 /// Waits until the device has the data of `file`.
 ///
 /// # Errors
@@ -60,7 +63,7 @@ pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
 /// The file cannot be written, synced or renamed; it is then as it was.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), ExportError> {
     let mut partial = path.to_owned();
-    partial.add_extension(crate::rotation::PARTIAL_EXTENSION);
+    partial.add_extension(PARTIAL_EXTENSION);
     let written = File::create(&partial)
         .and_then(|mut file| {
             step(&Step::Write(&partial))?;

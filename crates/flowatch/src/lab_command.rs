@@ -11,8 +11,7 @@ use lab::results::ResultsError;
 use lab::{report, results};
 use std::fmt;
 use std::fs;
-use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 /// File name of the report, in the directory with the results.

@@ -11,6 +11,7 @@ use crate::summary::{malformed, no_flow};
 use crate::top_flows;
 use crate::units;
 use engine::{Level, QueueReport, Report};
+use export::printable;
 use flow::hash::HashKind;
 use flow::{FlowDefinition, Record};
 use hw::schedule::Schedule;
@@ -40,7 +41,7 @@ impl SummaryText<'_> {
         if self.plan.reports.verbose {
             let _ = self.details(&mut text);
         }
-        text
+        printable::lines(&text).into_owned()
     }
 
     fn totals(&self, text: &mut String) -> std::fmt::Result {
@@ -249,7 +250,7 @@ impl SummaryText<'_> {
                 text,
                 "\n{} records written to {}",
                 units::count(output.written),
-                output.name
+                printable::message(&output.name)
             )?;
             if output.lost > 0 {
                 write!(text, ", {} LOST", units::count(output.lost))?;

@@ -13,7 +13,7 @@ use crate::standard_output;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
 use engine::{EngineError, Input, Measurements, Options, Progress, Report};
-use export::ExportError;
+use export::{ExportError, printable};
 use port::{Limit, Port, PortError};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -308,7 +308,7 @@ fn print_summary(
         SummaryArgument::None => return Ok(()),
         SummaryArgument::Json => {
             let summary = Summary::new(plan, report, collected, records_lost, cpu.as_secs_f64());
-            serde_json::to_string(&summary)? + "\n"
+            printable::json(&serde_json::to_string(&summary)?).into_owned() + "\n"
         }
         // A reader that closed the pipe does not want the summary.
         SummaryArgument::Text if plan.reports.quiet || collected.reader_gone => return Ok(()),

@@ -1,17 +1,18 @@
 //! Writes records to an output, on a thread behind a bounded queue: no output waits for a slower one,
 //! and a stuck one is given up after a time limit, with its records counted as lost.
 
+mod output_state;
 mod stall;
 
 use engine::{CoalescingReceiver, Recycler};
-use export::activity::Activity;
 use export::{ExportError, Exporter, NetCounters, Notices};
 use flow::RecordBatch;
+use output_state::{OutputState, lock};
 use stall::{Stall, StallLimit};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -82,50 +83,18 @@ impl OutputStatus {
         lock(&self.notices).iter().flat_map(Notices::take).collect()
     }
 
-    /// Takes the faults since the last call.
-    pub(crate) fn take_faults(&self) -> Vec<String> {
-        std::mem::take(&mut *lock(&self.faults))
-    }
-}
-
-/// What is known about an output even while its thread is stuck in a system call.
-#[derive(Debug)]
-struct OutputState {
-    name: String,
-    /// Progress within an operation.
-    activity: Arc<Activity>,
-    /// Finished operations.
-    finished: AtomicU64,
-    /// Whether an operation is running.
-    is_busy: AtomicBool,
-    /// The counters of the exporter after its last operation.
-    written: AtomicU64,
-    lost: AtomicU64,
-    left_out: AtomicU64,
-    net: Mutex<Option<NetCounters>>,
-    faults: Mutex<Vec<String>>,
-    reader_gone: AtomicBool,
-    /// Nobody waits for the output any more: what it still does is not counted.
-    is_given_up: AtomicBool,
-}
-
-impl OutputState {
-    /// The progress so far. While it stays the same and the output is busy, it is stuck.
-    fn steps(&self) -> u64 {
-        self.activity.steps() + self.finished.load(Ordering::Relaxed)
-    }
-
-    /// Says what the output waits for.
-    fn waits_for(&self) -> String {
-        if self.activity.is_syncing() {
-            format!("{} waits for its storage device", self.name)
-        } else {
-            format!("{} waits for its reader", self.name)
+    /// Records a fault of an output, unless it has been recorded.
+    fn add_fault(&self, state: &OutputState, text: String) {
+        let mut faults = lock(&state.faults);
+        if !faults.contains(&text) {
+            lock(&self.faults).push(text.clone());
+            faults.push(text);
         }
     }
 
-    fn has_ended_early(&self) -> bool {
-        self.is_given_up.load(Ordering::Relaxed)
+    /// Takes the faults since the last call.
+    pub(crate) fn take_faults(&self) -> Vec<String> {
+        std::mem::take(&mut *lock(&self.faults))
     }
 }
 
@@ -143,19 +112,7 @@ impl OutputWriter {
         if let Some(notices) = output.exporter.notices() {
             lock(&status.notices).push(notices);
         }
-        let state = Arc::new(OutputState {
-            name: output.name.clone(),
-            activity: Arc::default(),
-            finished: AtomicU64::new(0),
-            is_busy: AtomicBool::new(false),
-            written: AtomicU64::new(0),
-            lost: AtomicU64::new(0),
-            left_out: AtomicU64::new(0),
-            net: Mutex::new(None),
-            faults: Mutex::default(),
-            reader_gone: AtomicBool::new(false),
-            is_given_up: AtomicBool::new(false),
-        });
+        let state = Arc::new(OutputState::new(output.name.clone()));
         lock(&status.watched).push(WatchedOutput {
             state: Arc::clone(&state),
             steps: 0,
@@ -177,7 +134,7 @@ impl OutputWriter {
         state.is_busy.store(true, Ordering::Relaxed);
         let result = act(exporter);
         state.is_busy.store(false, Ordering::Relaxed);
-        if state.has_ended_early() {
+        if state.is_given_up.load(Ordering::Relaxed) {
             return;
         }
         state.written.store(exporter.written(), Ordering::Relaxed);
@@ -189,7 +146,7 @@ impl OutputWriter {
             if error.is_broken_pipe() && self.output.is_standard_output {
                 state.reader_gone.store(true, Ordering::Relaxed);
             } else {
-                fault(state, &self.status, error.to_string());
+                self.status.add_fault(state, error.to_string());
             }
         }
         // Records lost to a reader that closed standard output do not count as lost.
@@ -209,20 +166,6 @@ impl OutputWriter {
         self.run(|exporter| exporter.finish());
         *lock(&self.state.net) = self.output.exporter.net_counters();
     }
-}
-
-/// Records a fault, unless it has been recorded.
-fn fault(state: &OutputState, status: &OutputStatus, text: String) {
-    let mut faults = lock(&state.faults);
-    if !faults.contains(&text) {
-        lock(&status.faults).push(text.clone());
-        faults.push(text);
-    }
-}
-
-/// Every critical section leaves what it protects valid.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What happened to an output's records.
@@ -296,7 +239,7 @@ impl OutputThread {
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
-                if writer.state.has_ended_early() {
+                if writer.state.is_given_up.load(Ordering::Relaxed) {
                     return;
                 }
             }
@@ -339,7 +282,7 @@ impl OutputThread {
                     self.state.waits_for(),
                     time.as_secs()
                 );
-                fault(&self.state, &self.status, text);
+                self.status.add_fault(&self.state, text);
             } else {
                 thread::sleep(POLL_INTERVAL);
             }
@@ -405,10 +348,10 @@ impl EndingOutput {
                 state.waits_for(),
                 time.as_secs()
             );
-            fault(&state, &self.status, text);
+            self.status.add_fault(&state, text);
         } else if has_panicked {
             let text = format!("{}: its thread panicked: please report this", state.name);
-            fault(&state, &self.status, text);
+            self.status.add_fault(&state, text);
         }
         self.status.lost.fetch_add(stuck, Ordering::Relaxed);
         FinishedOutput {

@@ -1,6 +1,6 @@
 //! Decides when an output is stuck.
 
-use super::OutputState;
+use super::output_state::OutputState;
 use crate::signals;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
