@@ -15,7 +15,7 @@ use crate::summary_text::SummaryText;
 use engine::{EngineError, Input, Measurements, Options, Progress, Report};
 use export::{ExportError, printable};
 use port::{Limit, Port, PortError};
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -104,11 +104,13 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     {
         warn(fault);
     }
-    if let Err(error) = print_summary(&plan, &report, &collected, records_lost) {
-        return failed(&error.to_string());
+    let printed = print_summary(&plan, &report, &collected, records_lost);
+    if let Err(error) = &printed {
+        warn(&error.to_string());
     }
     match signals::exit_signal() {
         Some(signal) => ExitCode::from(128 + signal),
+        None if printed.is_err() => ExitCode::from(EXIT_FAILED),
         None => exit_code(&plan, &report, &collected, records_lost),
     }
 }
@@ -321,12 +323,7 @@ fn print_summary(
         }
         .render(),
     };
-    if plan.records_on_standard_output() {
-        // Standard error may be closed.
-        let _ = io::stderr().lock().write_all(text.as_bytes());
-        return Ok(());
-    }
-    standard_output::print(text)
+    standard_output::print_at_end(text, plan.records_on_standard_output())
 }
 
 fn exit_code(

@@ -128,3 +128,21 @@ fn standard_output_that_nobody_reads_ends_after_a_signal() {
     assert!(summary.number("/outputs/0/stuck") > 0);
     drop(stdout);
 }
+
+#[test]
+fn summary_that_nobody_reads_ends_after_a_signal() {
+    // More than a pipe holds.
+    let mut command = watch("-q --summary json --top 10000 -r");
+    let mut running = Running::start(command.arg(&captures::large().path));
+    let stdout = running.stdout();
+    running.wait_for_line(|line| line.contains("the summary waits for the reader"));
+    running.signal("TERM");
+    let outcome = running.finish();
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    assert!(
+        outcome
+            .stderr
+            .contains("the reader of the summary accepts nothing")
+    );
+    drop(stdout);
+}
