@@ -13,7 +13,7 @@ use crate::record_channel::RecordSender;
 use crate::report::{Report, ThreadResult};
 use crate::steer::Steer;
 use crate::stop_barrier::StopBarrier;
-use crate::thread::{ThreadPlacement, join, spawn};
+use crate::thread::{StartGate, ThreadPlacement, join, spawn};
 use flow::{Batch, FramePayloads};
 use port::{Burst, Port, PortError, Received};
 use std::thread;
@@ -28,6 +28,7 @@ pub(crate) fn run(
     measurements: Measurements,
     records: &RecordSender,
     progress: &Progress,
+    gate: &StartGate,
 ) -> Result<Report, EngineError> {
     if options.packet_input() == PacketInput::Frames && input.same_packets {
         // Without flow keys, there is nothing to divide the packets by: one thread counts them all.
@@ -58,9 +59,10 @@ pub(crate) fn run(
             let records = records.for_worker(number);
             let name = format!("monitor-{number}");
             let work = move || worker.run(port, measurements, records);
-            threads.push(spawn(scope, options, name, work)?);
+            threads.push(spawn(scope, options, gate, &name, work)?);
         }
-        Ok(threads.into_iter().map(join).collect())
+        gate.open();
+        Ok(threads.into_iter().filter_map(join).collect())
     })
 }
 

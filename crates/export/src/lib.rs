@@ -12,6 +12,7 @@ mod csv;
 mod directory;
 mod error;
 mod exporter;
+mod file_lock;
 mod json;
 mod lines;
 pub mod net;

@@ -9,7 +9,7 @@ pub(crate) use destination::Destination;
 pub(crate) use format::{LineExporter, LineFormat};
 
 use crate::error::ExportError;
-use crate::output::{FileStatus, Output, TruncatedStream};
+use crate::output::{ContentStatus, FileStatus, Output, TruncatedStream};
 use crate::rotation::{FilePaths, FileWindow};
 use crate::text::TextBuffer;
 use destination::BLOCK_BYTES;
@@ -166,12 +166,59 @@ impl LineWriter {
         checked.and(result)
     }
 
+    /// Flushes, and begins another file if the current one was moved or files are rotated.
+    pub(crate) fn reopen(&mut self) -> Result<(), ExportError> {
+        if self.destination.rotates() {
+            return self.end_file();
+        }
+        let result = self.flush();
+        if self.output.is_none() && !self.reader_gone {
+            return result.and(self.open_file());
+        }
+        result
+    }
+
+    /// Checks whether others have changed the contents of the file. After a truncation, its lines count as
+    /// lost and a header follows.
+    fn check_contents(&mut self) -> Result<(), ExportError> {
+        let Some(output) = &mut self.output else {
+            return Ok(());
+        };
+        match output.content_status() {
+            ContentStatus::Intact => Ok(()),
+            ContentStatus::Extended => {
+                output.accept_extension();
+                Err(ExportError::Shared {
+                    target: output.name().to_owned(),
+                })
+            }
+            ContentStatus::Truncated => self.restart_file(),
+        }
+    }
+
+    #[cold]
+    fn restart_file(&mut self) -> Result<(), ExportError> {
+        let (Some(output), paths) = (self.output.take(), self.paths.take()) else {
+            return Ok(());
+        };
+        self.drop_torn_line();
+        let fault = ExportError::Truncated {
+            target: output.name().to_owned(),
+            lost: self.written_to_file,
+        };
+        self.written -= self.written_to_file;
+        self.lost += self.written_to_file;
+        self.written_to_file = 0;
+        self.begin_file(output.restart()?, paths)?;
+        Err(fault)
+    }
+
     fn check_file(&mut self) -> Result<(), ExportError> {
         let Some(output) = &self.output else {
             return Ok(());
         };
         match output.file_status() {
-            FileStatus::InPlace => Ok(()),
+            FileStatus::InPlace => self.check_contents(),
             // The lines written so far are in the moved file.
             FileStatus::Moved => {
                 let (_, result) = self.finish_output();
@@ -260,6 +307,7 @@ impl LineWriter {
                 target: self.destination.to_string(),
             });
         }
+        let checked = self.check_contents();
         if self.output.is_none() {
             self.destination.recreate_directory();
             if let Err(fault) = self.open_file() {
@@ -267,6 +315,11 @@ impl LineWriter {
                 return Err(fault);
             }
         }
+        checked.and(self.write_text())
+    }
+
+    /// Writes the text to the open file.
+    fn write_text(&mut self) -> Result<(), ExportError> {
         let Some(output) = &mut self.output else {
             return Ok(());
         };

@@ -7,8 +7,10 @@ pub(crate) mod test_disk;
 pub use encoder::Compression;
 
 use crate::error::ExportError;
+use crate::file_lock;
 use crate::target::Target;
 use encoder::Encoder;
+use std::cmp::Ordering::{Equal, Greater, Less};
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -40,6 +42,7 @@ pub(crate) struct Output {
     initial_length: u64,
     /// Path of a regular file, which others could move or remove.
     path: Option<PathBuf>,
+    compression: Option<Compression>,
 }
 
 #[derive(Debug)]
@@ -74,6 +77,17 @@ pub(crate) struct TruncatedStream {
     pub(crate) is_terminated: bool,
 }
 
+/// What others did to the contents of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ContentStatus {
+    /// Nothing that its length shows.
+    Intact,
+    /// It is shorter than what was written here.
+    Truncated,
+    /// It is longer.
+    Extended,
+}
+
 /// Whether a file is still found under its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileStatus {
@@ -91,7 +105,7 @@ impl Output {
         let (name, sink) = match path {
             Some(path) => (
                 path.display().to_string(),
-                File::create(path).map(Sink::File),
+                create_locked(path)?.map(Sink::File),
             ),
             None => (Target::Stdout.to_string(), stdout_sink()),
         };
@@ -107,7 +121,8 @@ impl Output {
 
     /// Creates a file that must not exist yet.
     pub(crate) fn create_new(path: &Path) -> io::Result<Self> {
-        let sink = Sink::File(File::create_new(path)?);
+        let file = File::options().append(true).create_new(true).open(path)?;
+        let sink = Sink::File(file);
         let mut output = Self::new(path.display().to_string(), sink);
         output.path = Some(path.to_owned());
         Ok(output)
@@ -123,6 +138,7 @@ impl Output {
             bytes_written: 0,
             initial_length: 0,
             path: None,
+            compression: None,
         };
         output.initial_length = output.length().unwrap_or(0);
         output
@@ -133,6 +149,7 @@ impl Output {
         mut self,
         compression: Option<Compression>,
     ) -> Result<Self, ExportError> {
+        self.compression = compression;
         self.encoder = compression
             .map(Encoder::new)
             .transpose()
@@ -320,6 +337,33 @@ impl Output {
         }
     }
 
+    /// Returns what others did to the contents of the file. Standard output is not looked at: it may be
+    /// shared on purpose.
+    pub(crate) fn content_status(&self) -> ContentStatus {
+        let Some(length) = self.path.as_ref().and_then(|_| self.length()) else {
+            return ContentStatus::Intact;
+        };
+        match length.cmp(&self.bytes_written) {
+            Equal => ContentStatus::Intact,
+            Less => ContentStatus::Truncated,
+            Greater => ContentStatus::Extended,
+        }
+    }
+
+    /// Takes what others have written to the file as its initial contents.
+    pub(crate) fn accept_extension(&mut self) {
+        if let Some(length) = self.length() {
+            self.initial_length += length.saturating_sub(self.bytes_written);
+        }
+    }
+
+    /// Begins anew at the end of a file that others have truncated.
+    pub(crate) fn restart(self) -> Result<Self, ExportError> {
+        let mut output = Self::new(self.name, self.sink);
+        output.path = self.path;
+        output.compress(self.compression)
+    }
+
     /// Removes the file, if it was created here.
     pub(crate) fn remove(&self) {
         if let Some(path) = &self.path
@@ -357,6 +401,20 @@ impl Output {
             _ => FileStatus::InPlace,
         }
     }
+}
+
+/// Opens a file that no other process writes to, and empties it. Data is always appended: after a
+/// truncation by others, writing at the old position would leave a hole.
+fn create_locked(path: &Path) -> Result<io::Result<File>, ExportError> {
+    let file = match File::options().append(true).create(true).open(path) {
+        Ok(file) => file,
+        Err(error) => return Ok(Err(error)),
+    };
+    file_lock::lock(&file, path)?;
+    if file.metadata().is_ok_and(|found| found.is_file()) {
+        return Ok(file.set_len(0).map(|()| file));
+    }
+    Ok(Ok(file))
 }
 
 /// Checks whether a file can be created or overwritten, and leaves it unchanged.

@@ -6,11 +6,12 @@ mod output_thread;
 pub(crate) use output_thread::{Output, OutputResult, OutputStatus};
 
 use engine::merge::{MergeOptions, Merger};
-use engine::{RecordReceiver, Stop};
+use engine::{RecordReceiver, Recycler, Stop, StopReason};
 use export::{Anonymiser, ExportError, Exporter};
 use flow::{Record, RecordBatch};
 use output_thread::{FLUSH_EVERY, OutputThread, OutputWriter};
 use std::cmp::Reverse;
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -31,7 +32,7 @@ pub(crate) struct CollectorOptions {
 
 /// Receives records and passes them to the outputs.
 pub(crate) struct Collector {
-    outputs: Vec<Output>,
+    outputs: Outputs,
     /// Records held back to be sorted.
     held: Option<RecordBatch>,
     options: CollectorOptions,
@@ -77,8 +78,24 @@ enum Outputs {
 }
 
 impl Collector {
-    pub(crate) fn new(outputs: Vec<Output>, options: CollectorOptions) -> Self {
-        Self {
+    /// Creates a collector that writes to `outputs`. If there are several, their threads are started;
+    /// they return batches to `recycler`.
+    ///
+    /// # Errors
+    /// If a thread cannot start. The outputs are then finished.
+    pub(crate) fn new(
+        outputs: Vec<Output>,
+        options: CollectorOptions,
+        recycler: &Recycler,
+    ) -> io::Result<Self> {
+        let output_status = OutputStatus::default();
+        let outputs = start_outputs(
+            outputs,
+            &output_status,
+            recycler,
+            options.wait_for_slow_outputs,
+        )?;
+        Ok(Self {
             outputs,
             held: options.sort.then(RecordBatch::default),
             merger: None,
@@ -87,8 +104,13 @@ impl Collector {
                 records: Vec::with_capacity(2 * options.top),
             },
             options,
-            output_status: OutputStatus::default(),
-        }
+            output_status,
+        })
+    }
+
+    /// Finishes the outputs of a run that cannot start.
+    pub(crate) fn abandon(self) {
+        self.outputs.finish();
     }
 
     /// Merges records of one flow from several queues.
@@ -105,15 +127,14 @@ impl Collector {
     /// Receives records until all senders are gone. If the reader of standard output has gone, asks
     /// the run to stop.
     pub(crate) fn run(mut self, records: &RecordReceiver, stop: &Stop) -> CollectorReport {
-        let mut faults = Vec::new();
-        let mut outputs = self.start_outputs(records, &mut faults);
+        let mut outputs = std::mem::replace(&mut self.outputs, Outputs::Inline(None));
         let (started, mut flushed) = (Instant::now(), Instant::now());
         let mut ready = RecordBatch::default();
         loop {
             if flushed.elapsed() >= FLUSH_EVERY {
                 flushed = Instant::now();
                 // Output threads flush by themselves.
-                outputs.with_inline(|exporter| exporter.flush());
+                outputs.flush_inline();
             }
             match records.recv_timeout_with_worker(FLUSH_EVERY) {
                 Ok(None) => break,
@@ -136,7 +157,7 @@ impl Collector {
             }
             self.handle_ready(&mut outputs, &mut ready);
             if outputs.reader_gone() {
-                stop.request();
+                stop.request_for(StopReason::ReaderGone);
             }
         }
         if let Some(merger) = &mut self.merger {
@@ -148,7 +169,7 @@ impl Collector {
         }
         let mut collected = CollectorReport {
             top: self.top.finish(),
-            faults,
+            faults: Vec::new(),
             reader_gone: false,
             outputs: Vec::new(),
             merged: self.merger.as_ref().map_or(0, Merger::merged),
@@ -186,31 +207,47 @@ impl Collector {
             None => way.write(batch),
         }
     }
+}
 
-    fn start_outputs(&mut self, records: &RecordReceiver, faults: &mut Vec<String>) -> Outputs {
-        let mut writers: Vec<OutputWriter> = self
-            .outputs
-            .drain(..)
-            .map(|output| OutputWriter::new(output, &self.output_status))
-            .collect();
-        if writers.len() <= 1 {
-            return Outputs::Inline(writers.pop().map(Box::new));
-        }
-        let wait = self.options.wait_for_slow_outputs;
-        let threads = writers.into_iter().filter_map(|writer| {
-            match OutputThread::start(writer, records.recycler(), wait) {
-                Ok(thread) => Some(thread),
-                Err(error) => {
-                    faults.push(format!("cannot start a thread for an output: {error}"));
-                    None
-                }
-            }
-        });
-        Outputs::Threads(threads.collect())
+/// Starts a thread for each of several outputs. A single one is written on the collector's thread.
+fn start_outputs(
+    outputs: Vec<Output>,
+    status: &OutputStatus,
+    recycler: &Recycler,
+    wait: bool,
+) -> io::Result<Outputs> {
+    let writers = outputs
+        .into_iter()
+        .map(|output| OutputWriter::new(output, status));
+    let mut writers: Vec<OutputWriter> = writers.collect();
+    if writers.len() <= 1 {
+        return Ok(Outputs::Inline(writers.pop().map(Box::new)));
     }
+    let mut threads = Vec::new();
+    let mut writers = writers.into_iter();
+    while let Some(writer) = writers.next() {
+        match OutputThread::start(writer, recycler.clone(), wait) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                Outputs::Threads(threads).finish();
+                for writer in writers {
+                    Outputs::Inline(Some(Box::new(writer))).finish();
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(Outputs::Threads(threads))
 }
 
 impl Outputs {
+    /// Flushes the output that is written on this thread, if there is one.
+    fn flush_inline(&mut self) {
+        if let Self::Inline(Some(writer)) = self {
+            writer.flush();
+        }
+    }
+
     /// Runs `act` on the output that is written on this thread, if there is one.
     fn with_inline(&mut self, act: impl FnOnce(&mut dyn Exporter) -> Result<(), ExportError>) {
         if let Self::Inline(Some(writer)) = self {

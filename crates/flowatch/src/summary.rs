@@ -5,6 +5,7 @@ use crate::collector::{CollectorReport, total_bytes, total_packets};
 use crate::measurement_summary::SummaryMeasurement;
 use crate::net_summary::SummaryNet;
 use crate::plan::Plan;
+use crate::run_end::RunEnd;
 use engine::{Books, Count, Report};
 use flow::{FlowDefinition, Record};
 use serde::Serialize;
@@ -53,6 +54,8 @@ pub(crate) struct Summary {
     faults: Vec<String>,
     /// Unsupported link types that occurred, as libpcap numbers them.
     unknown_link_types: Vec<u16>,
+    /// What ended the run, and at which share of the input.
+    ended: RunEnd,
     /// Wall-clock time of the run.
     seconds: f64,
     /// CPU time of the whole process.
@@ -199,6 +202,7 @@ impl Summary {
         plan: &Plan,
         report: &Report,
         collected: &CollectorReport,
+        end: &RunEnd,
         records_lost: u64,
         cpu_seconds: f64,
     ) -> Self {
@@ -247,6 +251,7 @@ impl Summary {
                 .cloned()
                 .collect(),
             unknown_link_types: report.unknown_links.clone(),
+            ended: end.clone(),
             seconds: report.elapsed.as_secs_f64(),
             cpu_seconds,
             table_memory_bytes: report.memory_bytes,

@@ -280,6 +280,10 @@ impl Exporter for Tstat {
         result
     }
 
+    fn reopen(&mut self) -> Result<(), ExportError> {
+        self.end_logs()
+    }
+
     fn finish(&mut self) -> Result<(), ExportError> {
         self.end_logs()
     }

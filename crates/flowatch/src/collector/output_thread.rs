@@ -1,6 +1,7 @@
 //! Writes records to one output. A single output is written on the collector's thread; each of
 //! several outputs has a thread behind a bounded queue, so that none waits for a slower one.
 
+use crate::signals;
 use engine::{CoalescingReceiver, Recycler};
 use export::{ExportError, Exporter, NetCounters, Notices};
 use flow::RecordBatch;
@@ -8,7 +9,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Capacity of an output thread's queue, in batches.
@@ -74,6 +75,8 @@ pub(super) struct OutputWriter {
     status: OutputStatus,
     /// How much of its loss has been added to `status`.
     lost_reported: u64,
+    /// Number of the last request to reopen the output that was met.
+    reopened: u64,
     pub(super) faults: Vec<String>,
     pub(super) reader_gone: bool,
 }
@@ -87,6 +90,7 @@ impl OutputWriter {
             output,
             status: status.clone(),
             lost_reported: 0,
+            reopened: signals::reopen_requests(),
             faults: Vec::new(),
             reader_gone: false,
         }
@@ -115,6 +119,17 @@ impl OutputWriter {
             let more = lost - self.lost_reported;
             self.status.lost.fetch_add(more, Ordering::Relaxed);
             self.lost_reported = lost;
+        }
+    }
+
+    /// Writes buffered records, and reopens the output if that was requested.
+    pub(super) fn flush(&mut self) {
+        let requests = signals::reopen_requests();
+        if requests != self.reopened {
+            self.reopened = requests;
+            self.run(|exporter| exporter.reopen());
+        } else {
+            self.run(|exporter| exporter.flush());
         }
     }
 
@@ -152,7 +167,7 @@ pub(crate) struct OutputResult {
 /// A writer on a thread of its own.
 pub(super) struct OutputThread {
     queue: SyncSender<Arc<RecordBatch>>,
-    thread: JoinHandle<OutputWriter>,
+    thread: JoinHandle<Option<OutputWriter>>,
     reader_gone: Arc<AtomicU64>,
     status: OutputStatus,
     /// Whether `write` waits while the queue is full, or drops the batch and counts it.
@@ -162,22 +177,25 @@ pub(super) struct OutputThread {
 
 impl OutputThread {
     /// Starts the thread. The last thread to write a batch returns it to `recycler`.
-    pub(super) fn start(
-        mut writer: OutputWriter,
-        recycler: Recycler,
-        wait: bool,
-    ) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// If the thread cannot start; the output is then finished.
+    pub(super) fn start(writer: OutputWriter, recycler: Recycler, wait: bool) -> io::Result<Self> {
         let (queue, batches) = sync_channel::<Arc<RecordBatch>>(QUEUE_BATCHES);
         let batches = CoalescingReceiver::new(batches);
         let writer_gone = Arc::new(AtomicU64::new(0));
         let reader_gone = Arc::clone(&writer_gone);
         let status = writer.status.clone();
+        // A thread that cannot start drops its work, which must not take the output along.
+        let slot = Arc::new(Mutex::new(Some(writer)));
+        let writer = Arc::clone(&slot);
         let work = move || {
+            let mut writer = take(&writer)?;
             let mut flushed = Instant::now();
             loop {
                 if flushed.elapsed() >= FLUSH_EVERY {
                     flushed = Instant::now();
-                    writer.run(|exporter| exporter.flush());
+                    writer.flush();
                 }
                 match batches.recv_timeout(FLUSH_EVERY) {
                     Ok(batch) => {
@@ -194,11 +212,16 @@ impl OutputThread {
                 }
             }
             writer.run(|exporter| exporter.finish());
-            writer
+            Some(writer)
         };
+        let thread = hw::threads::spawn("writer", work).inspect_err(|_| {
+            if let Some(mut writer) = take(&slot) {
+                writer.run(|exporter| exporter.finish());
+            }
+        })?;
         Ok(Self {
             queue,
-            thread: Builder::new().name("writer".into()).spawn(work)?,
+            thread,
             reader_gone,
             status,
             wait,
@@ -233,9 +256,13 @@ impl OutputThread {
     /// that its full queue lost.
     pub(super) fn finish(self) -> Option<(OutputWriter, u64)> {
         drop(self.queue);
-        let writer = self.thread.join().ok()?;
+        let writer = self.thread.join().ok()??;
         Some((writer, self.too_slow))
     }
+}
+
+fn take(slot: &Mutex<Option<OutputWriter>>) -> Option<OutputWriter> {
+    slot.lock().ok()?.take()
 }
 
 #[cfg(test)]

@@ -77,6 +77,9 @@ impl Input {
         }
         Ok(Source {
             size: size(&metadata),
+            limit: u64::MAX,
+            // Without a second descriptor, a change is not noticed.
+            file: metadata.is_file().then(|| file.try_clone().ok()).flatten(),
             pipe: (!metadata.is_file()).then(|| file.as_raw_fd()),
             reader: Box::new(file),
             bytes_read: 0,
@@ -109,7 +112,11 @@ pub(super) struct Source {
     reader: Box<dyn Read + Send>,
     /// The descriptor to poll before a read that could block; owned by `reader`.
     pipe: Option<RawFd>,
+    /// The file, to learn whether it has changed.
+    file: Option<File>,
     size: Option<u64>,
+    /// Number of bytes after which the source ends, whatever follows.
+    limit: u64,
     bytes_read: u64,
 }
 
@@ -119,9 +126,22 @@ impl Source {
         Self {
             reader,
             pipe: None,
+            file: None,
             size: None,
+            limit: u64::MAX,
             bytes_read: 0,
         }
+    }
+
+    /// Ends the source after `bytes` bytes.
+    pub(super) fn limit(&mut self, bytes: u64) {
+        self.limit = bytes;
+    }
+
+    /// Returns the size of the file now, if it is not the one at the start.
+    pub(super) fn changed_size(&self) -> Option<u64> {
+        let now = self.file.as_ref()?.metadata().ok()?.len();
+        (Some(now) != self.size).then_some(now)
     }
 
     /// Bytes read so far.
@@ -148,7 +168,9 @@ impl Read for Source {
         {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let count = self.reader.read(buffer)?;
+        let left = self.limit - self.bytes_read;
+        let most = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
+        let count = self.reader.read(&mut buffer[..most])?;
         self.bytes_read += count as u64;
         Ok(count)
     }
