@@ -41,6 +41,7 @@ pub use options::{
 };
 pub use packet_count::PACKETS;
 pub use progress::{Progress, QueueProgress};
+pub use record_channel::memory_bytes as records_memory_bytes;
 pub use record_channel::{RecordReceiver, RecordSender, Recycler, channel};
 pub use report::{AcquisitionReport, QueueReport, Report};
 pub use traffic_mix::TRAFFIC_MIX;

@@ -5,6 +5,7 @@ mod output_thread;
 
 pub(crate) use output_thread::{Output, OutputResult, OutputStatus};
 
+use crate::units;
 use engine::merge::{MergeOptions, Merger};
 use engine::{RecordReceiver, Recycler, Stop, StopReason};
 use export::{Anonymiser, ExportError, Exporter};
@@ -22,6 +23,8 @@ pub(crate) struct CollectorOptions {
     pub(crate) values_per_record: usize,
     /// Hold all records until the end, and write them sorted.
     pub(crate) sort: bool,
+    /// Memory of the records held to be sorted, in bytes. If there are more, they are sorted in parts.
+    pub(crate) sort_bytes_max: u64,
     /// Number of largest flows to keep.
     pub(crate) top: usize,
     /// Anonymises addresses before records reach any output.
@@ -35,6 +38,8 @@ pub(crate) struct Collector {
     outputs: Outputs,
     /// Records held back to be sorted.
     held: Option<RecordBatch>,
+    /// Number of times that they became too many and were written.
+    sorted_parts: u64,
     options: CollectorOptions,
     /// Joins records of one flow from several queues of a link.
     merger: Option<Merger>,
@@ -54,6 +59,8 @@ pub(crate) struct CollectorReport {
     pub(crate) outputs: Vec<OutputResult>,
     /// Number of times that records of one flow from two queues were merged into one.
     pub(crate) merged: u64,
+    /// Records that were not held until another part of their flow could arrive: too many were held.
+    pub(crate) released_early: u64,
 }
 
 impl CollectorReport {
@@ -98,6 +105,7 @@ impl Collector {
         Ok(Self {
             outputs,
             held: options.sort.then(RecordBatch::default),
+            sorted_parts: 0,
             merger: None,
             top: TopFlows {
                 size: options.top,
@@ -114,9 +122,20 @@ impl Collector {
     }
 
     /// Merges records of one flow from several queues.
-    pub(crate) fn merging(mut self, options: Option<MergeOptions>) -> Self {
-        self.merger = options.map(Merger::new);
-        self
+    ///
+    /// # Errors
+    /// Fails if there is not enough memory to hold records; the outputs are then finished.
+    pub(crate) fn merging(mut self, options: Option<MergeOptions>) -> io::Result<Self> {
+        match options.map(Merger::new).transpose() {
+            Ok(merger) => {
+                self.merger = merger;
+                Ok(self)
+            }
+            Err(error) => {
+                self.abandon();
+                Err(error)
+            }
+        }
     }
 
     /// Returns a handle to the losses and faults of the outputs during the run.
@@ -173,7 +192,15 @@ impl Collector {
             reader_gone: false,
             outputs: Vec::new(),
             merged: self.merger.as_ref().map_or(0, Merger::merged),
+            released_early: self.merger.as_ref().map_or(0, Merger::released_early),
         };
+        if self.sorted_parts > 0 {
+            collected.faults.push(format!(
+                "--sort: the records did not fit into {} of memory: they are sorted in {} parts",
+                units::memory(self.options.sort_bytes_max),
+                self.sorted_parts + 1
+            ));
+        }
         for (writer, too_slow) in outputs.finish() {
             collected.reader_gone |= writer.reader_gone;
             let mut written = writer.result();
@@ -202,6 +229,11 @@ impl Collector {
         match &mut self.held {
             Some(waiting) => {
                 append(waiting, &mut batch);
+                if held_bytes(waiting) >= self.options.sort_bytes_max {
+                    let part = std::mem::take(waiting);
+                    self.sorted_parts += 1;
+                    write_sorted(way, part, self.options.values_per_record);
+                }
                 Some(batch)
             }
             None => way.write(batch),
@@ -289,6 +321,21 @@ impl Outputs {
                 .filter_map(OutputThread::finish)
                 .collect(),
         }
+    }
+}
+
+/// Returns the memory of held records in bytes, without the texts of their analyses.
+fn held_bytes(batch: &RecordBatch) -> u64 {
+    let bytes =
+        size_of_val(&*batch.records) + size_of_val(&*batch.values) + size_of_val(&*batch.analyses);
+    bytes as u64
+}
+
+/// Returns the number of batches that wait for `outputs` outputs, and that they are writing.
+pub(crate) const fn queued_batches(outputs: usize) -> usize {
+    match outputs {
+        0 | 1 => 0,
+        several => output_thread::QUEUE_BATCHES + several,
     }
 }
 

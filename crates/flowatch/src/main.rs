@@ -14,6 +14,7 @@ mod interfaces;
 mod lab_command;
 mod live_books;
 mod measurement_summary;
+mod memory_plan;
 mod messages;
 mod net_summary;
 mod plan;

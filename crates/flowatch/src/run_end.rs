@@ -1,16 +1,19 @@
 //! What ended a run, and how much of its input it had read by then.
 
+use crate::memory_plan::MemoryPlan;
 use crate::plan::Plan;
 use engine::{Progress, Report, StopReason};
 use serde::Serialize;
 
 /// The end of a run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 pub(crate) struct RunEnd {
     /// `end-of-input`, `packet-limit`, `error`, or the name of the reason why it was stopped.
     by: &'static str,
     /// Share of the bytes of all input files that were read; `None` if their size is unknown.
     input_share: Option<f64>,
+    #[serde(skip)]
+    pub(crate) memory: MemoryPlan,
 }
 
 impl RunEnd {
@@ -20,6 +23,7 @@ impl RunEnd {
         plan: &Plan,
         progress: &Progress,
         limit_reached: bool,
+        memory: MemoryPlan,
     ) -> Self {
         let by = if report.stopped {
             plan.engine
@@ -46,6 +50,7 @@ impl RunEnd {
         let (position, size) = (sum(true), sum(false));
         Self {
             by,
+            memory,
             input_share: match by {
                 "end-of-input" if size > 0 => Some(1.0),
                 _ => (size > 0).then(|| (position as f64 / size as f64).min(1.0)),

@@ -3,6 +3,7 @@
 use crate::acquisition_summary::SummaryAcquisition;
 use crate::collector::{CollectorReport, total_bytes, total_packets};
 use crate::measurement_summary::SummaryMeasurement;
+use crate::memory_plan::MemoryUse;
 use crate::net_summary::SummaryNet;
 use crate::plan::Plan;
 use crate::run_end::RunEnd;
@@ -28,6 +29,8 @@ pub(crate) struct Summary {
     flows: u64,
     /// Number of times that records of one flow from two queues were merged into one.
     merged: u64,
+    /// Records that were not held until another part of their flow could arrive: too many were held.
+    merge_cut: u64,
     /// Records of evicted flows.
     evicted: u64,
     names: SummaryNames,
@@ -61,6 +64,8 @@ pub(crate) struct Summary {
     /// CPU time of the whole process.
     cpu_seconds: f64,
     table_memory_bytes: usize,
+    /// The memory that was planned for, and what was used.
+    memory: MemoryUse,
     outputs: Vec<SummaryOutput>,
     /// Records lost: each output's `lost`, and those lost before they reached the outputs.
     records_lost: u64,
@@ -214,6 +219,7 @@ impl Summary {
             bytes: books.received.bytes,
             flows: report.flows.records - collected.merged,
             merged: collected.merged,
+            merge_cut: collected.released_early,
             evicted: report.flows.evicted,
             names: SummaryNames::new(report),
             books: SummaryBooks::new(report),
@@ -255,6 +261,7 @@ impl Summary {
             seconds: report.elapsed.as_secs_f64(),
             cpu_seconds,
             table_memory_bytes: report.memory_bytes,
+            memory: end.memory.with_use(),
             outputs: collected
                 .outputs
                 .iter()

@@ -127,6 +127,14 @@ impl SummaryText<'_> {
                 "(parts of one flow from different queues)",
             )?;
         }
+        if self.collected.released_early > 0 {
+            line(
+                text,
+                "records not joined",
+                self.collected.released_early,
+                "(too many were held: another part of their flow may have a record of its own)",
+            )?;
+        }
         self.weak_hash(text)?;
         self.hashes(text)?;
         self.gaps(text)?;

@@ -4,6 +4,7 @@ use crate::arguments::value::SummaryArgument;
 use crate::collector::{Collector, CollectorReport, Output, OutputStatus};
 use crate::cpu_time;
 use crate::live_books::LiveBooks;
+use crate::memory_plan::MemoryPlan;
 use crate::messages::{warn, warn_all};
 use crate::plan::{Outputs, Plan, Source};
 use crate::progress_display::ProgressDisplay;
@@ -15,7 +16,8 @@ use crate::standard_output;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
 use engine::{
-    EngineError, Input, Measurements, Options, Progress, RecordReceiver, RecordSender, Report,
+    EngineError, Input, Measurements, Options, Progress, RecordReceiver, RecordSender, Recycler,
+    Report,
 };
 use export::ExportError;
 use hw::memory::{Population, defer_population};
@@ -88,15 +90,12 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         Err(error) => return failed(&error.to_string()),
     };
     let (records, receiver) = engine::channel(workers, !live);
-    let collector = match Collector::new(
-        outputs,
-        plan.outputs.collector.clone(),
-        &receiver.recycler(),
-    ) {
-        Ok(collector) => collector.merging(plan.merge(workers)),
+    let collector = match collector(&plan, workers, outputs, &receiver.recycler()) {
+        Ok(collector) => collector,
         Err(error) => return failed(&error.to_string()),
     };
-    announce(&plan);
+    let memory = MemoryPlan::new(&plan, &measurements, &ports);
+    announce(&plan, &memory);
     display.open(&plan);
     let input = Input {
         same_packets: !live && ports.len() > 1,
@@ -120,12 +119,15 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         _ => return failed("a thread panicked: please report this"),
     };
     let limit_reached = limit.is_some_and(|limit| limit.is_reached());
-    let end = RunEnd::new(&report, &plan, &progress, limit_reached);
+    let end = RunEnd::new(&report, &plan, &progress, limit_reached, memory);
     finish(&plan, &report, collected, &end, &outcome.losses)
 }
 
-/// Says that packets are received from now on.
-fn announce(plan: &Plan) {
+/// Says that packets are received from now on, and how much memory that may need.
+fn announce(plan: &Plan, memory: &MemoryPlan) {
+    if plan.reports.verbose {
+        warn(&memory.text());
+    }
     if let Source::Live(names) = &plan.source
         && !plan.reports.quiet
     {
@@ -358,6 +360,17 @@ fn wrap(
         port = Box::new(port::Limited::new(port, limit));
     }
     Ok(port)
+}
+
+/// Starts the threads of the outputs and creates the collector of the records of `workers` workers.
+fn collector(
+    plan: &Plan,
+    workers: usize,
+    outputs: Vec<Output>,
+    recycler: &Recycler,
+) -> io::Result<Collector> {
+    let collector = Collector::new(outputs, plan.outputs.collector.clone(), recycler)?;
+    collector.merging(plan.merge(workers))
 }
 
 fn open_outputs(plan: &Plan) -> Result<Vec<Output>, ExportError> {

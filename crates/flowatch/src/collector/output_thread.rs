@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Capacity of an output thread's queue, in batches.
-const QUEUE_BATCHES: usize = 64;
+pub(super) const QUEUE_BATCHES: usize = 64;
 
 /// How often outputs that buffer records are flushed.
 pub(super) const FLUSH_EVERY: Duration = Duration::from_millis(500);

@@ -23,7 +23,7 @@ const RING_MAX: u64 = 1 << 26;
 /// Descriptors of a receive queue whose size is unknown: the papers' best value.
 const QUEUE_SIZE_DEFAULT: usize = 4096;
 
-/// The most records held back for merging: about 150 MB.
+/// The most records held back for merging: about 260 MB.
 const MERGE_HELD_MAX: usize = 1 << 20;
 
 /// Returns the options of the engine, with those of its meters.
@@ -215,7 +215,7 @@ fn acquisition(
 }
 
 /// Returns the machine's memory in bytes, if known.
-fn machine_memory() -> Option<u64> {
+pub(super) fn machine_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text
         .lines()
