@@ -453,6 +453,57 @@ mod tests {
     }
 
     proptest! {
+        /// However often others truncate the file, each line in it is whole and counted, a header comes
+        /// first, and no hole is left.
+        #[test]
+        fn truncated_files_hold_what_is_counted(
+            steps in proptest::collection::vec((1_u64..40_000, 0_usize..4, proptest::bool::ANY), 1..12),
+            compresses in proptest::bool::ANY,
+        ) {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join(if compresses { "a.gz" } else { "a" });
+            let target = crate::target::Target::Path(path.clone());
+            let destination = Destination::new(&target, None).unwrap();
+            let mut lines = LineWriter::open(destination, b"header\n").unwrap();
+            let (mut ended, mut truncated) = (0, 0);
+            for (count, action, flushes) in steps {
+                for _ in 0..count {
+                    lines.text.append(30, |cursor| cursor.unsigned(ended));
+                    lines.text.push_bytes(b",some text\n");
+                    let _ = lines.end_line();
+                    ended += 1;
+                }
+                if flushes {
+                    lines.flush().unwrap();
+                }
+                if action == 0 {
+                    let length = std::fs::metadata(&path).unwrap().len();
+                    std::fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+                    if length > 0 {
+                        truncated += 1;
+                        let fault = lines.flush();
+                        let is_reported = matches!(fault, Err(ExportError::Truncated { .. }));
+                        prop_assert!(is_reported, "{:?}", fault);
+                    }
+                }
+            }
+            lines.finish().unwrap();
+            prop_assert_eq!(lines.written() + lines.lost(), ended);
+            prop_assert!(truncated > 0 || lines.lost() == 0);
+            let bytes = std::fs::read(&path).unwrap();
+            let mut text = String::new();
+            if compresses {
+                let mut decoder = flate2::read::MultiGzDecoder::new(&*bytes);
+                std::io::Read::read_to_string(&mut decoder, &mut text).unwrap();
+            } else {
+                text = String::from_utf8(bytes).unwrap();
+            }
+            prop_assert!(text.starts_with("header\n"));
+            let is_whole = |line: &str| line.ends_with(",some text");
+            prop_assert!(text.lines().skip(1).all(is_whole));
+            prop_assert_eq!(text.lines().count() as u64 - 1, lines.written());
+        }
+
         /// However the free space changes, lines in the output are whole, in order and counted
         /// correctly.
         #[test]

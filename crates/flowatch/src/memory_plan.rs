@@ -9,7 +9,7 @@ use port::Port;
 use serde::Serialize;
 
 /// The program itself, its threads and the buffers of its outputs, in bytes; measured.
-const PROGRAM_BYTES: u64 = 24 << 20;
+const PROGRAM_BYTES: u64 = 20 << 20;
 
 /// The most memory that each part of a run needs, in bytes.
 #[derive(Clone, Debug, Default, Serialize)]

@@ -24,6 +24,7 @@ mod lab_command;
 mod live_veth;
 mod manifest;
 mod measurements;
+mod memory;
 mod models;
 mod namespace;
 mod outputs;
