@@ -140,6 +140,14 @@ pub enum ExportError {
         /// The other process.
         holder: String,
     },
+    /// A thread that the output needs cannot start.
+    #[error("{target}: {reason}")]
+    Thread {
+        /// The output.
+        target: String,
+        /// Which thread, and what to do.
+        reason: String,
+    },
     /// Any other system error.
     #[error("{target}: {source}")]
     Other {

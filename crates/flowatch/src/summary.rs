@@ -125,6 +125,16 @@ struct SummarySnaplens {
     exceeded: u64,
 }
 
+impl SummarySnaplens {
+    const fn new(books: &Books) -> Self {
+        Self {
+            invalid: books.snaplens.invalid,
+            invalid_max: books.snaplens.invalid_max,
+            exceeded: books.snaplens.exceeded,
+        }
+    }
+}
+
 /// Packets by origin of their hash. `by_device` and `in_software` count the hashes that identify a
 /// flow (`--flow rss`), `reused` the device hashes used in the flow table.
 #[derive(Debug, Serialize)]
@@ -241,11 +251,7 @@ impl Summary {
             },
             malformed: malformed(books).collect(),
             truncated: books.truncated,
-            snaplens: SummarySnaplens {
-                invalid: books.snaplens.invalid,
-                invalid_max: books.snaplens.invalid_max,
-                exceeded: books.snaplens.exceeded,
-            },
+            snaplens: SummarySnaplens::new(books),
             fragments: books.fragments,
             clock_steps_back: books.clock_steps_back,
             clock_steps_forward: books.clock_steps_forward,

@@ -1,5 +1,5 @@
 //! Rule: threads are started by functions that can fail. `std::thread::spawn` and `Scope::spawn` panic where
-//! the kernel refuses a thread, and whoever waits for it then waits forever.
+//! the kernel refuses a thread, and a thread that waits for it then waits forever.
 
 use proc_macro2::TokenTree;
 
