@@ -35,7 +35,7 @@ fn announced_memory_is_what_a_flood_uses() {
     let cable = Cable::new();
     // The part of the plan that a flood of single packets fills: names and segments stay empty.
     for (flags, least) in [
-        ("--max-flows 200000", 0.9),
+        ("--max-flows 200000", 0.85),
         (
             "--max-flows 100000 --statistics moments --model pipeline",
             0.8,
