@@ -128,6 +128,7 @@ impl Json {
     }
 
     /// Appends the analysis columns.
+    // See `append_record`, of which it is a part.
     #[inline(always)]
     fn append_analysis(
         &mut self,
@@ -161,6 +162,7 @@ impl LineFormat for Json {
         self.statistics.len()
     }
 
+    // Out of line, it and its parts cost a JSON record 11 % more instructions: each column is a call.
     #[inline(always)]
     fn append_record(
         &mut self,
@@ -285,7 +287,7 @@ impl AnalysisWriter<'_> {
 }
 
 impl ColumnVisitor for AnalysisWriter<'_> {
-    #[inline(always)]
+    #[inline]
     fn visit_part(&mut self, part: Part, columns: impl FnOnce(&mut Self)) {
         let Some(group) = self.groups.next() else {
             debug_assert!(false, "no group for {part:?}");
@@ -303,6 +305,7 @@ impl ColumnVisitor for AnalysisWriter<'_> {
         }
     }
 
+    // See `append_record`, of which it is a part.
     #[inline(always)]
     fn visit_column(
         &mut self,
@@ -349,6 +352,7 @@ fn append_measure(
     }
 }
 
+// See `append_record`, of which it is a part.
 #[inline(always)]
 fn write_measure(
     cursor: &mut Cursor<'_>,
@@ -380,7 +384,7 @@ fn write_measure(
     }
 }
 
-#[inline(always)]
+#[inline]
 fn number_or_null(cursor: &mut Cursor<'_>, value: f64) {
     if value.is_finite() {
         cursor.float(value);

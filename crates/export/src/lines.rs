@@ -108,7 +108,7 @@ impl LineWriter {
 
     /// Starts another file if a record of this time needs one. To be called before the record's
     /// line is appended to `text`.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn rotate_if_due(&mut self, time_ns: i64) -> Result<(), ExportError> {
         if self.window.is_rotation_due(time_ns) {
             self.rotate(time_ns)
@@ -126,7 +126,7 @@ impl LineWriter {
     }
 
     /// Ends a line in `text`, which includes its line feed.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn end_line(&mut self) -> Result<(), ExportError> {
         self.pending += 1;
         if self.text.len() >= self.block_bytes {

@@ -119,7 +119,7 @@ impl FileWindow {
 
     /// Whether a record of this time begins another file; its window is then [`next`](Self::next).
     /// Until that file begins, the answer stays the same.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn is_rotation_due(&mut self, time_ns: i64) -> bool {
         if time_ns < self.start_ns || time_ns > self.end_ns {
             self.is_due_outside(time_ns)

@@ -158,6 +158,10 @@ fn title(plan: &Plan) -> RunTitle {
     };
     let model = match plan.engine.model {
         Model::RunToCompletion => format!("run to completion, {}", plural(plan.queues, "queue")),
+        Model::SharedReading => {
+            let threads = plural(plan.engine.monitors, "thread");
+            format!("run to completion, {threads}")
+        }
         Model::Pipeline | Model::Cooperative => {
             format!(
                 "{}, {}, {} each",

@@ -97,11 +97,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     let memory = MemoryPlan::new(&plan, &measurements, &ports);
     announce(&plan, &memory);
     display.open(&plan);
-    let input = Input {
-        same_packets: !live && ports.len() > 1,
-        ports,
-        live,
-    };
+    let input = Input { ports, live };
     let progress = Progress::new(workers);
     let run = Run {
         options,
@@ -324,27 +320,15 @@ fn prepare(plan: &Plan) -> Result<Vec<sources::Prepared>, PortError> {
     }
 }
 
-/// Opens the ports, one for each receiving thread.
+/// Opens the ports: one for each queue of a link, or one for all files.
 fn open_ports(plan: &Plan, limit: Option<&Limit>) -> Result<Vec<Box<dyn Port>>, PortError> {
-    let mut ports: Vec<Box<dyn Port>> = Vec::new();
-    match &plan.source {
-        Source::Files(inputs) => {
-            for files in port::CaptureFiles::open_several(inputs, plan.queues)? {
-                ports.push(Box::new(files));
-            }
-        }
-        Source::Live(names) => ports = sources::open(names, &plan.live_options())?,
-    }
-    // Each queue of a link receives part of its packets, so the queues share one limit. Each thread
-    // that reads a file sees all of its packets and needs a limit of its own.
-    let own = |number: usize| match plan.source {
-        Source::Files(_) if number > 0 => plan.input.count.map(Limit::new),
-        _ => limit.cloned(),
+    let ports: Vec<Box<dyn Port>> = match &plan.source {
+        Source::Files(inputs) => vec![Box::new(port::CaptureFiles::open_available(inputs)?)],
+        Source::Live(names) => sources::open(names, &plan.live_options())?,
     };
-    let ports = ports.into_iter().enumerate();
-    ports
-        .map(|(number, port)| wrap(plan, port, own(number)))
-        .collect()
+    // Each queue of a link receives part of its packets, so the queues share one limit.
+    let wrap = |port| wrap(plan, port, limit.cloned());
+    ports.into_iter().map(wrap).collect()
 }
 
 /// Wraps a port in the filter and the packet limit.

@@ -101,7 +101,7 @@ impl<C> ColumnGroup<C> {
     }
 
     /// Returns which values a flow has in these columns.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn part_state(&self, analysis: &Analysis) -> PartState {
         match self.part {
             GroupPart::Analysis(part) => analysis.part_state(part),
@@ -157,6 +157,7 @@ impl Measure {
         )
     }
 
+    // Part of what `append_record` in `json.rs` gives the reason for.
     #[inline(always)]
     pub(crate) fn value<'a>(&self, analysis: &'a Analysis) -> MeasureValue<'a> {
         match self {
@@ -177,6 +178,7 @@ impl Measure {
 pub(crate) const MEASURE_BYTES_MAX: usize = analysis::FIRST_PACKETS * 11;
 
 /// Writes a value. Returns whether there was one.
+// Part of what `append_record` in `json.rs` gives the reason for.
 #[inline(always)]
 pub(crate) fn write_value(
     cursor: &mut Cursor<'_>,
@@ -210,7 +212,7 @@ pub(crate) fn write_value(
 
 /// Whether `text` contains one of `bytes` or, if `controls` is set, a control character. Checks
 /// eight bytes at a time.
-#[inline(always)]
+#[inline]
 pub(crate) fn contains_any<const N: usize>(text: &str, bytes: [u8; N], controls: bool) -> bool {
     /// 1 in each byte.
     const ONES: u64 = u64::MAX / 255;
@@ -239,7 +241,7 @@ pub(crate) fn contains_any<const N: usize>(text: &str, bytes: [u8; N], controls:
 }
 
 /// Whether `value` needs escapes in a JSON string (RFC 8259 section 7).
-#[inline(always)]
+#[inline]
 pub(crate) fn needs_escape(value: &str) -> bool {
     contains_any(value, *b"\"\\", true)
 }

@@ -55,16 +55,8 @@ impl CaptureFile {
     /// [`PortError::Permission`] if read permission is missing, else [`PortError::Failed`]; the message
     /// says what to do.
     pub fn open(input: &Input) -> Result<Self, PortError> {
-        Self::open_limited(input, None)
-    }
-
-    /// As [`CaptureFile::open`], but reads at most `limit` bytes of a file that grows.
-    pub(super) fn open_limited(input: &Input, limit: Option<u64>) -> Result<Self, PortError> {
         let name = input.to_string();
-        let mut source = input.open().map_err(|error| open_error(input, &error))?;
-        if let Some(limit) = limit {
-            source.limit(limit);
-        }
+        let source = input.open().map_err(|error| open_error(input, &error))?;
         let wait = !source.is_pipe();
         let mut file = Self::new(name, source);
         if wait {

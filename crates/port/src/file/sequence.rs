@@ -13,8 +13,6 @@ pub struct CaptureFiles {
     /// Why inputs could not be opened at the start, to be reported.
     open_errors: VecDeque<String>,
     pending: VecDeque<Input>,
-    /// The size of each of `pending`, where reading ends even if the file has grown; `None` for no limit.
-    limits: VecDeque<Option<u64>>,
     /// Counters of the files before `current`.
     finished: Counters,
     /// Size of all files in bytes, 0 if any is unknown.
@@ -35,7 +33,7 @@ impl CaptureFiles {
         for input in inputs {
             check_openable(input)?;
         }
-        Self::start(inputs.to_vec(), VecDeque::new(), VecDeque::new())
+        Self::start(inputs.to_vec(), VecDeque::new())
     }
 
     /// Opens the inputs that can be opened, as [`CaptureFiles::open`] does. Each of the others is a
@@ -45,52 +43,30 @@ impl CaptureFiles {
     /// That of the first input, if none can be opened; if there is no input; if standard input is given
     /// twice.
     pub fn open_available(inputs: &[Input]) -> Result<Self, PortError> {
-        let mut readers = Self::open_several(inputs, 1)?;
-        readers
-            .pop()
-            .ok_or_else(|| PortError::Failed("no reader".to_owned()))
-    }
-
-    /// Opens `count` readers of the inputs that can be opened, as [`CaptureFiles::open_available`] does. If
-    /// there are several, all of them read the same bytes: what is added to a file from now on is not read.
-    ///
-    /// # Errors
-    /// As for [`CaptureFiles::open_available`].
-    pub fn open_several(inputs: &[Input], count: usize) -> Result<Vec<Self>, PortError> {
         check_inputs(inputs)?;
         let mut available = Vec::with_capacity(inputs.len());
-        let mut limits = VecDeque::with_capacity(inputs.len());
         let mut errors = VecDeque::new();
         for input in inputs {
             match check_openable(input) {
-                Ok(()) => {
-                    available.push(input.clone());
-                    limits.push_back(input.size().filter(|_| count > 1));
-                }
+                Ok(()) => available.push(input.clone()),
                 Err(error) => errors.push_back(error),
             }
         }
-        if available.is_empty()
-            && let Some(first) = errors.pop_front()
-        {
-            return Err(first);
+        match errors.pop_front() {
+            Some(first) if available.is_empty() => Err(first),
+            first => {
+                let errors = first.into_iter().chain(errors);
+                Self::start(available, errors.map(|error| error.to_string()).collect())
+            }
         }
-        let errors: VecDeque<String> = errors.iter().map(ToString::to_string).collect();
-        let start = |_| Self::start(available.clone(), limits.clone(), errors.clone());
-        (0..count).map(start).collect()
     }
 
-    fn start(
-        inputs: Vec<Input>,
-        limits: VecDeque<Option<u64>>,
-        open_errors: VecDeque<String>,
-    ) -> Result<Self, PortError> {
+    fn start(inputs: Vec<Input>, open_errors: VecDeque<String>) -> Result<Self, PortError> {
         let sizes: Option<Vec<u64>> = inputs.iter().map(Input::size).collect();
         let mut files = Self {
             name: String::new(),
             current: None,
             open_errors,
-            limits,
             pending: inputs.into(),
             finished: Counters::default(),
             size: sizes.map_or(0, |sizes| sizes.iter().sum()),
@@ -116,8 +92,7 @@ impl CaptureFiles {
         let Some(input) = self.pending.pop_front() else {
             return Ok(false);
         };
-        let limit = self.limits.pop_front().flatten();
-        let file = CaptureFile::open_limited(&input, limit)?;
+        let file = CaptureFile::open(&input)?;
         file.name().clone_into(&mut self.name);
         self.current = Some(file);
         Ok(true)

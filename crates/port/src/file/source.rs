@@ -77,7 +77,6 @@ impl Input {
         }
         Ok(Source {
             size: size(&metadata),
-            limit: u64::MAX,
             // Without a second descriptor, a change is not noticed.
             file: metadata.is_file().then(|| file.try_clone().ok()).flatten(),
             pipe: (!metadata.is_file()).then(|| file.as_raw_fd()),
@@ -115,8 +114,6 @@ pub(super) struct Source {
     /// The file, to learn whether it has changed.
     file: Option<File>,
     size: Option<u64>,
-    /// Number of bytes after which the source ends, whatever follows.
-    limit: u64,
     bytes_read: u64,
 }
 
@@ -128,14 +125,8 @@ impl Source {
             pipe: None,
             file: None,
             size: None,
-            limit: u64::MAX,
             bytes_read: 0,
         }
-    }
-
-    /// Ends the source after `bytes` bytes.
-    pub(super) fn limit(&mut self, bytes: u64) {
-        self.limit = bytes;
     }
 
     /// Returns the size of the file now, if it is not the one at the start.
@@ -168,9 +159,7 @@ impl Read for Source {
         {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let left = self.limit - self.bytes_read;
-        let most = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
-        let count = self.reader.read(&mut buffer[..most])?;
+        let count = self.reader.read(buffer)?;
         self.bytes_read += count as u64;
         Ok(count)
     }

@@ -418,7 +418,7 @@ fn seconds(text: &mut TextBuffer, side: &Side) {
 }
 
 /// Writes `value` as a decimal fraction with `COUNT` decimals, at most seven.
-#[inline(always)]
+#[inline]
 fn decimals<const COUNT: usize>(text: &mut TextBuffer, value: u64) {
     let unit = const { 10_u64.pow(COUNT as u32) };
     text.append(2 * Cursor::VALUE_BYTES_MAX, |cursor| {
