@@ -10,6 +10,7 @@ mod markdown;
 mod rust_file;
 mod safety;
 mod text;
+mod threads;
 mod words;
 
 use std::collections::{HashMap, HashSet};
@@ -117,6 +118,11 @@ impl Tree {
                 found.extend(ignored::check(rust));
                 found.extend(inline::check(rust));
                 found.extend(safety::check(rust));
+                let is_program =
+                    file.starts_with("crates") && file.iter().any(|part| part == "src");
+                if is_program && !self.tests.contains(file) {
+                    found.extend(threads::check(rust));
+                }
                 if !self.tests.contains(file) {
                     found.extend(functions::check(rust));
                 }

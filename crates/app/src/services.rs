@@ -4,14 +4,13 @@
 use crate::application::Applications;
 use crate::base_state::BaseState;
 use crate::dns_answer::{DnsAnswer, address_number};
-use crate::limits::InspectorLimits;
+use crate::limits::{DNS_STREAM_MESSAGES_MAX, DNS_STREAM_WORK_MAX, InspectorLimits};
 use crate::message::dns::{self, Message, QUESTION_MAX};
 use crate::message::quic::work::WorkBudget;
 use crate::message::quic::{FrameSpan, KeyCache};
 use crate::message::tls::Ja4Cache;
 use crate::name_cache::{CachedName, NameCache};
 use crate::payload::L4Payload;
-use crate::protocols::dns::{STREAM_MESSAGES_MAX, STREAM_WORK_MAX};
 use crate::protocols::media::extra::{EXTRAS_MAX, MediaExtra};
 use crate::query_table::{Query, QueryTable};
 use crate::reassembly::ReassemblyPool;
@@ -73,7 +72,7 @@ pub(crate) struct Services {
     pub(crate) dns_packet: Option<DnsPacket>,
     /// Number of DNS messages of a stream that may be read from this packet on.
     pub(crate) dns_messages_left: u16,
-    /// The work that is left for them, in the units of `STREAM_WORK_MAX`.
+    /// The work that is left for them, in the units of `DNS_STREAM_WORK_MAX`.
     pub(crate) dns_work_left: u16,
     /// Answers to publish.
     pub(crate) published: Vec<DnsAnswer>,
@@ -184,8 +183,8 @@ impl Services {
     /// Starts a packet that may have DNS messages, or (`None`) the reading of a buffer without a packet.
     pub(crate) fn start_packet(&mut self, packet: Option<DnsPacket>) {
         self.dns_packet = packet;
-        self.dns_messages_left = STREAM_MESSAGES_MAX;
-        self.dns_work_left = STREAM_WORK_MAX;
+        self.dns_messages_left = DNS_STREAM_MESSAGES_MAX;
+        self.dns_work_left = DNS_STREAM_WORK_MAX;
     }
 
     /// Swaps the ends of the current packet, to read messages of the other direction.

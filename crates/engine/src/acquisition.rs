@@ -5,7 +5,7 @@
 use crate::executor::Backoff;
 use crate::options::{Acquisition, EngineError, Input, Options, PollMode};
 use crate::report::{AcquisitionReport, QueueReport};
-use crate::thread::{ThreadPlacement, join, spawn};
+use crate::thread::{StartGate, ThreadPlacement, join, spawn};
 use hw::schedule::yield_cpu;
 use port::buffer::{self, BufferWriter};
 use port::{Burst, Port, Received};
@@ -39,6 +39,7 @@ pub(crate) fn run(
     options: &Options,
     acquisition: Acquisition,
     input: Input,
+    gate: &StartGate,
     model: impl FnOnce(&Options, Input) -> Result<crate::Report, EngineError>,
 ) -> Result<crate::Report, EngineError> {
     let live = input.live;
@@ -68,7 +69,7 @@ pub(crate) fn run(
         let mut started = Vec::new();
         for thread in threads {
             let name = format!("acquisition-{}", thread.number);
-            started.push(spawn(scope, options, name, move || thread.run())?);
+            started.push(spawn(scope, options, gate, &name, move || thread.run())?);
         }
         let input = Input {
             ports: readers,
@@ -76,16 +77,18 @@ pub(crate) fn run(
         };
         let outcome = model(&model_options, input);
         if outcome.is_err() {
+            gate.abandon();
             options.stop.request();
         }
         let mut acquired = Vec::new();
         let mut queues = Vec::new();
-        for thread in started {
-            let (report, queue, fault) = join(thread);
+        for (report, queue, fault) in started.into_iter().filter_map(join) {
             acquired.push(report);
             queues.push((queue, fault));
         }
         let mut report = outcome?;
+        // An acquisition thread that was stopped ends its buffer, which looks like the end of the input.
+        report.stopped |= acquired.iter().any(|acquired| acquired.stopped);
         report.acquisition = acquired;
         for (queue, fault) in queues {
             report.queues.push(queue);
@@ -127,6 +130,7 @@ impl AcquisitionThread<'_> {
         loop {
             if !stopping && (self.options.stop.is_requested() || self.writer.is_stopped()) {
                 stopping = true;
+                report.stopped = true;
                 self.port.stop();
                 if !self.live {
                     break;

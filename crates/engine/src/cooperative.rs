@@ -12,7 +12,7 @@ use crate::pipeline_builder::{MonitorTask, PipelineBuilder};
 use crate::progress::Progress;
 use crate::record_channel::RecordSender;
 use crate::report::{Report, ThreadResult};
-use crate::thread::{ThreadPlacement, join, spawn};
+use crate::thread::{StartGate, ThreadPlacement, join, spawn};
 use std::thread;
 
 /// Runs one thread for each port, with a receiver task and `options.monitors` monitor tasks, each with a
@@ -26,6 +26,7 @@ pub(crate) fn run(
     measurements: Measurements,
     records: &RecordSender,
     progress: &Progress,
+    gate: &StartGate,
 ) -> Result<Report, EngineError> {
     let ports = input.ports.len();
     let dns_feeds = DnsFeed::new_all(options, ports)?;
@@ -44,14 +45,15 @@ pub(crate) fn run(
             let sets: Vec<MeasurementSet> = monitor_sets.by_ref().take(options.monitors).collect();
             let records = records.clone();
             let name = format!("cooperative-{number}");
-            threads.push(spawn(scope, options, name, move || {
+            threads.push(spawn(scope, options, gate, &name, move || {
                 let placement = ThreadPlacement::apply(options, number);
                 let (dispatcher, monitors) =
                     builder.build(number, port, dns_feed, own, sets, &records);
                 run_tasks(placement, dispatcher, monitors)
             })?);
         }
-        Ok(threads.into_iter().flat_map(join).collect())
+        gate.open();
+        Ok(threads.into_iter().filter_map(join).flatten().collect())
     })
 }
 

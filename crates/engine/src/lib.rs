@@ -37,16 +37,18 @@ pub use measurement::{
     PacketInput, Packets, ReportRow, ReportTable,
 };
 pub use options::{
-    Acquisition, EngineError, Input, Level, Model, Options, PollMode, Stop, check_cores,
+    Acquisition, EngineError, Input, Level, Model, Options, PollMode, Stop, StopReason, check_cores,
 };
 pub use packet_count::PACKETS;
 pub use progress::{Progress, QueueProgress};
+pub use record_channel::memory_bytes as records_memory_bytes;
 pub use record_channel::{RecordReceiver, RecordSender, Recycler, channel};
 pub use report::{AcquisitionReport, QueueReport, Report};
 pub use traffic_mix::TRAFFIC_MIX;
 
 use flow::MeterOptions;
 use std::time::Instant;
+use thread::StartGate;
 
 // A burst of a port must fit in a batch.
 const _: () = assert!(port::frame::BURST <= flow::BURST);
@@ -109,18 +111,21 @@ pub fn run(
     check_cores(&options.cores)?;
     schedule::check(options, input.ports.len())?;
     let started = Instant::now();
+    let gate = &StartGate::default();
     let model = |options: &Options, input: Input| match options.effective_model() {
         Model::RunToCompletion => {
-            run_to_completion::run(options, input, measurements, records, progress)
+            run_to_completion::run(options, input, measurements, records, progress, gate)
         }
-        Model::Cooperative => cooperative::run(options, input, measurements, records, progress),
-        Model::Pipeline => pipeline::run(options, input, measurements, records, progress),
+        Model::Cooperative => {
+            cooperative::run(options, input, measurements, records, progress, gate)
+        }
+        Model::Pipeline => pipeline::run(options, input, measurements, records, progress, gate),
         Model::SharedReading => {
-            shared_reading::run(options, input, measurements, records, progress)
+            shared_reading::run(options, input, measurements, records, progress, gate)
         }
     };
     let mut report = match options.acquisition {
-        Some(acquisition) => acquisition::run(options, acquisition, input, model),
+        Some(acquisition) => acquisition::run(options, acquisition, input, gate, model),
         None => model(options, input),
     }?;
     if options.level == Level::Packet && options.packet_input() == PacketInput::Headers {

@@ -253,6 +253,15 @@ pub struct Measurements {
     pub(crate) receivers: Vec<MeasurementSet>,
 }
 
+impl Measurements {
+    /// Returns the maximum memory of all flow tables and other measurements, in bytes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let sets = self.monitors.iter().chain(&self.receivers);
+        sets.map(MeasurementSet::memory_bytes).sum()
+    }
+}
+
 /// Merges the results of all threads, measurement by measurement.
 #[derive(Default)]
 pub(crate) struct FindingsMerger(Vec<Box<dyn Findings>>);

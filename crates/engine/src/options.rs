@@ -225,6 +225,35 @@ pub struct Input {
     pub live: bool,
 }
 
+/// Why a run was stopped before its input ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// The caller of [`Stop::request`], or a thread that failed.
+    Request,
+    /// The [deadline](Stop::set_deadline) passed.
+    Duration,
+    /// A signal, by its name.
+    Signal(&'static str),
+    /// A key of the live screen.
+    Key,
+    /// The reader of the records has gone.
+    ReaderGone,
+}
+
+impl StopReason {
+    /// Returns its name: `request`, `duration`, `key`, `reader-gone`, or that of the signal.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Duration => "duration",
+            Self::Signal(name) => name,
+            Self::Key => "key",
+            Self::ReaderGone => "reader-gone",
+        }
+    }
+}
+
 /// A handle to stop a run. Clones stop the same run.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<StopState>);
@@ -232,13 +261,26 @@ pub struct Stop(Arc<StopState>);
 #[derive(Debug, Default)]
 struct StopState {
     requested: AtomicBool,
+    reason: OnceLock<StopReason>,
     deadline: OnceLock<Instant>,
 }
 
 impl Stop {
     /// Requests the stop.
     pub fn request(&self) {
+        self.request_for(StopReason::Request);
+    }
+
+    /// Requests the stop for a reason. The first reason counts.
+    pub fn request_for(&self, reason: StopReason) {
+        let _ = self.0.reason.set(reason);
         self.0.requested.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns the reason of the first request.
+    #[must_use]
+    pub fn reason(&self) -> Option<StopReason> {
+        self.0.reason.get().copied()
     }
 
     /// Returns whether a stop was requested.
@@ -258,7 +300,7 @@ impl Stop {
         if let Some(end) = self.0.deadline.get()
             && Instant::now() >= *end
         {
-            self.request();
+            self.request_for(StopReason::Duration);
         }
     }
 
@@ -319,8 +361,8 @@ pub enum EngineError {
     /// A scheduling policy is invalid or not available.
     #[error("{0}")]
     Schedule(String),
-    /// A thread cannot start.
-    #[error("cannot start a thread: {0}")]
+    /// A thread cannot start; the message says which one and what to do.
+    #[error("{0}")]
     Thread(String),
 }
 

@@ -10,7 +10,7 @@ use crate::pipeline_builder::PipelineBuilder;
 use crate::progress::Progress;
 use crate::record_channel::RecordSender;
 use crate::report::Report;
-use crate::thread::{ThreadPlacement, join, spawn};
+use crate::thread::{StartGate, ThreadPlacement, join, spawn};
 use std::thread;
 
 /// Runs a receiver thread for each port and `options.monitors` monitor threads for each receiver, with
@@ -24,6 +24,7 @@ pub(crate) fn run(
     measurements: Measurements,
     records: &RecordSender,
     progress: &Progress,
+    gate: &StartGate,
 ) -> Result<Report, EngineError> {
     let ports = input.ports.len();
     let dns_feeds = DnsFeed::new_all(options, ports)?;
@@ -44,19 +45,20 @@ pub(crate) fn run(
                 builder.build(receiver, port, dns_feed, own, sets, records);
             for task in monitors {
                 let name = task.monitor.name.clone();
-                threads.push(spawn(scope, options, name, move || {
+                threads.push(spawn(scope, options, gate, &name, move || {
                     let placement = ThreadPlacement::apply(options, task.monitor.progress_index);
                     let executor = Executor::single_task(&placement.schedule);
                     block_on(task.run(placement, executor))
                 })?);
             }
             let name = format!("receiver-{receiver}");
-            threads.push(spawn(scope, options, name, move || {
+            threads.push(spawn(scope, options, gate, &name, move || {
                 let placement = ThreadPlacement::apply(options, dispatcher.progress_index);
                 let executor = Executor::single_task(&placement.schedule);
                 block_on(dispatcher.run(placement, executor))
             })?);
         }
-        Ok(threads.into_iter().map(join).collect())
+        gate.open();
+        Ok(threads.into_iter().filter_map(join).collect())
     })
 }

@@ -25,6 +25,9 @@ pub struct QueueProgress {
     pub position: AtomicU64,
     /// Size of the input in bytes, 0 if unknown.
     pub size: AtomicU64,
+    /// Number of the last request for the books that was answered, plus 1; 0 for a worker without books.
+    books_answered: AtomicU64,
+    books: Mutex<Books>,
     view: Mutex<Option<LiveView>>,
 }
 
@@ -40,6 +43,27 @@ impl QueueProgress {
         );
         self.position.store(counters.position, Ordering::Relaxed);
         self.size.store(counters.size, Ordering::Relaxed);
+    }
+
+    /// Says that this worker has books to publish.
+    pub(crate) fn announce_books(&self) {
+        self.books_answered.store(1, Ordering::Relaxed);
+    }
+
+    /// Returns the number of the last request for the books that was answered.
+    pub(crate) fn answered_books(&self) -> u64 {
+        self.books_answered
+            .load(Ordering::Relaxed)
+            .saturating_sub(1)
+    }
+
+    /// Answers a request for the books, unless a reader holds the lock: the packet path must not wait.
+    pub(crate) fn answer_books(&self, request: u64, books: Books) {
+        if let Ok(mut slot) = self.books.try_lock() {
+            *slot = books;
+            let answered = request.saturating_add(1);
+            self.books_answered.store(answered, Ordering::Release);
+        }
     }
 
     /// Publishes the flow counters of a thread's measurements, and their new live view if they have one.
@@ -73,6 +97,8 @@ pub struct Progress {
     pub queues: Vec<QueueProgress>,
     /// All warnings so far, and how many of them were taken.
     warnings: Mutex<(Vec<String>, usize)>,
+    /// Number of requests for the books.
+    books_requests: AtomicU64,
 }
 
 impl Progress {
@@ -82,7 +108,33 @@ impl Progress {
         Self {
             queues: (0..workers).map(|_| QueueProgress::default()).collect(),
             warnings: Mutex::default(),
+            books_requests: AtomicU64::new(0),
         }
+    }
+
+    /// Requests the books so far from all workers that have any, and returns the number of the request.
+    /// They answer at their next update, [`Progress::books`] returns the answers.
+    pub fn request_books(&self) -> u64 {
+        self.books_requests.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn books_request(&self) -> u64 {
+        self.books_requests.load(Ordering::Relaxed)
+    }
+
+    /// Returns the sum of the books that were published last, and the number of workers that have not
+    /// answered `request` yet. `in_flows` is not in it: it is known only when all records are made.
+    #[must_use]
+    pub fn books(&self, request: u64) -> (Books, usize) {
+        let (mut sum, mut missing) = (Books::default(), 0);
+        for queue in &self.queues {
+            let answered = queue.books_answered.load(Ordering::Acquire);
+            missing += usize::from(answered != 0 && answered <= request);
+            if let Ok(books) = queue.books.lock() {
+                sum += &*books;
+            }
+        }
+        (sum, missing)
     }
 
     /// Returns the sum of a counter over all workers.

@@ -77,6 +77,9 @@ impl Receiver<'_> {
     ) -> PortFaults {
         let mut faults = PortFaults::default();
         parser.trust_device_hashes(self.port.rss_key());
+        if let Some(queue) = self.queue {
+            queue.announce_books();
+        }
         let (mut bursts, mut published_ms, mut stopping) = (0, parser.clock_ms(), false);
         loop {
             if !stopping && self.stop.is_requested() {
@@ -113,6 +116,8 @@ impl Receiver<'_> {
                 self.publish(parser, handler);
             }
         }
+        faults.stopped = stopping;
+        self.answer_books(u64::MAX, parser, handler);
         faults
     }
 
@@ -126,8 +131,22 @@ impl Receiver<'_> {
     pub(crate) fn publish(&mut self, parser: &PacketParser, handler: &mut impl Handler) {
         if let Some(queue) = self.queue {
             queue.update_port(&handler.books(parser), &self.port.counters());
+            let request = self.progress.books_request();
+            if request > queue.answered_books() {
+                self.answer_books(request, parser, handler);
+            }
         }
         handler.publish_progress(parser);
+    }
+
+    /// Publishes the books so far, for the request with this number.
+    #[cold]
+    fn answer_books(&mut self, request: u64, parser: &PacketParser, handler: &impl Handler) {
+        if let Some(queue) = self.queue {
+            let mut books = handler.books(parser);
+            books.add_port_counters(&self.port.counters());
+            queue.answer_books(request, books);
+        }
     }
 
     /// Returns the report of this thread: `books` plus the port's own counters.

@@ -54,6 +54,17 @@ pub fn channel(workers: usize, blocking: bool) -> (RecordSender, RecordReceiver)
     )
 }
 
+/// Returns the memory of the records of `meter` on their way from `workers` workers to their outputs, if as
+/// many wait as may: in bytes, without the texts of an analysis. `queued` is the number of batches that wait
+/// behind the receiver.
+#[must_use]
+pub fn memory_bytes(workers: usize, queued: usize, meter: &MeterOptions) -> usize {
+    // A worker makes a new batch only when none was recycled, so that all batches are in use then: in the
+    // channel, one with each worker, one with the receiver.
+    let batches = workers * (QUEUED_BATCHES + 1) + 1 + queued;
+    batches * RecordBatch::memory_bytes(&meter.schema())
+}
+
 impl RecordSender {
     /// Returns a clone for the worker with this index in [`Progress::queues`](crate::Progress::queues).
     pub(crate) fn for_worker(&self, worker: usize) -> Self {

@@ -56,6 +56,8 @@ pub struct AcquisitionReport {
     pub occupancy: Occupancy,
     /// Capacity of the queue, in frames.
     pub queue_size: usize,
+    /// Whether a request to stop ended acquisition.
+    pub stopped: bool,
     /// Whether the port reported its occupancy; otherwise the frames of a round are the sample.
     pub occupancy_from_port: bool,
 }
@@ -81,6 +83,8 @@ pub struct Report {
     pub faults: Vec<String>,
     /// Whether a port failed and could not continue.
     pub failed: bool,
+    /// Whether a request to stop ended the run, and not the end of the input.
+    pub stopped: bool,
     /// Unsupported link types, as libpcap numbers (LINKTYPE), each once.
     pub unknown_links: Vec<u16>,
 }
@@ -91,6 +95,8 @@ pub(crate) struct PortFaults {
     pub(crate) messages: Vec<String>,
     /// Whether the port could not continue.
     pub(crate) failed: bool,
+    /// Whether the port was stopped before it ended.
+    pub(crate) stopped: bool,
 }
 
 /// The result of one thread or task.
@@ -119,6 +125,7 @@ impl FromIterator<ThreadResult> for Report {
                 }
             }
             report.failed |= result.port_faults.failed;
+            report.stopped |= result.port_faults.stopped;
             report.unknown_links.extend(result.unknown_links);
             report.queues.push(result.queue);
         }

@@ -11,7 +11,7 @@ use crate::progress::{Progress, QueueProgress};
 use crate::receiver::{Handler, Receiver, receive_burst};
 use crate::record_channel::RecordSender;
 use crate::report::{Report, ThreadResult};
-use crate::thread::{ThreadPlacement, join, spawn};
+use crate::thread::{StartGate, ThreadPlacement, join, spawn};
 use flow::{Batch, FramePayloads};
 use port::{Burst, Port, PortError, Received};
 use std::thread;
@@ -26,6 +26,7 @@ pub(crate) fn run(
     measurements: Measurements,
     records: &RecordSender,
     progress: &Progress,
+    gate: &StartGate,
 ) -> Result<Report, EngineError> {
     let dns_feeds = DnsFeed::new_all(options, input.ports.len())?;
     thread::scope(|scope| {
@@ -43,9 +44,10 @@ pub(crate) fn run(
             let records = records.for_worker(number);
             let name = format!("monitor-{number}");
             let work = move || worker.run(port, measurements, records);
-            threads.push(spawn(scope, options, name, work)?);
+            threads.push(spawn(scope, options, gate, &name, work)?);
         }
-        Ok(threads.into_iter().map(join).collect())
+        gate.open();
+        Ok(threads.into_iter().filter_map(join).collect())
     })
 }
 

@@ -2,16 +2,17 @@
 //! a policy depends on what else runs.
 
 use crate::options::{EngineError, Options};
+use crate::thread::{StartGate, join};
 use hw::schedule::{Limits, Schedule};
 use std::io;
-use std::sync::Barrier;
+use std::sync::mpsc;
 use std::thread;
 
 /// Applies the policies of a run over `ports` ports to temporary threads, all at the same time.
 ///
 /// # Errors
-/// Returns the first failure: [`EngineError::Permission`] if a permission is missing, otherwise
-/// [`EngineError::Schedule`] with the reason.
+/// Returns the first failure: [`EngineError::Permission`] if a permission is missing,
+/// [`EngineError::Thread`] if a thread cannot start, otherwise [`EngineError::Schedule`] with the reason.
 pub fn check(options: &Options, ports: usize) -> Result<(), EngineError> {
     let threads = options.threads(ports);
     let schedules: Vec<Schedule> = (0..threads)
@@ -29,27 +30,7 @@ pub fn check(options: &Options, ports: usize) -> Result<(), EngineError> {
             .check(&limits)
             .map_err(|error| EngineError::Schedule(format!("--schedule {error}")))?;
     }
-    let all_applied = Barrier::new(threads);
-    let outcomes: Vec<Result<(), io::Error>> = thread::scope(|scope| {
-        let attempts: Vec<_> = schedules
-            .iter()
-            .enumerate()
-            .map(|(number, schedule)| {
-                let (core, all_settled) = (options.core(number), &all_applied);
-                scope.spawn(move || {
-                    if let Some(core) = core {
-                        let _ = hw::cores::pin(core);
-                    }
-                    let outcome = schedule.apply();
-                    // Back to the default, so that the thread ends without waiting for its next period.
-                    all_settled.wait();
-                    let _ = Schedule::Other.apply();
-                    outcome
-                })
-            })
-            .collect();
-        attempts.into_iter().map(crate::thread::join).collect()
-    });
+    let outcomes = try_all(options, &schedules)?;
     for ((number, schedule), outcome) in schedules.iter().enumerate().zip(outcomes) {
         if let Err(error) = outcome {
             let pinned = options.core(number);
@@ -57,6 +38,49 @@ pub fn check(options: &Options, ports: usize) -> Result<(), EngineError> {
         }
     }
     Ok(())
+}
+
+/// Applies each policy on a thread of its own, and ends them when all have been tried.
+fn try_all(
+    options: &Options,
+    schedules: &[Schedule],
+) -> Result<Vec<Result<(), io::Error>>, EngineError> {
+    let all_tried = StartGate::default();
+    thread::scope(|scope| {
+        let (tried, results) = mpsc::channel();
+        let mut attempts = Vec::new();
+        let mut refused = None;
+        for (number, schedule) in schedules.iter().enumerate() {
+            let (core, all_tried, tried) = (options.core(number), &all_tried, tried.clone());
+            let name = format!("schedule-{number}");
+            let attempt = hw::threads::spawn_scoped(scope, &name, move || {
+                if let Some(core) = core {
+                    let _ = hw::cores::pin(core);
+                }
+                let outcome = schedule.apply();
+                let _ = tried.send(());
+                // Back to the default, so that the thread ends without waiting for its next period.
+                all_tried.wait();
+                let _ = Schedule::Other.apply();
+                outcome
+            });
+            match attempt {
+                Ok(attempt) => attempts.push(attempt),
+                Err(error) => {
+                    refused = Some(EngineError::Thread(error.to_string()));
+                    break;
+                }
+            }
+        }
+        if refused.is_none() {
+            // Each thread sends once; a thread that panicked has dropped its sender.
+            drop(tried);
+            results.iter().take(attempts.len()).for_each(drop);
+        }
+        all_tried.open();
+        let outcomes = attempts.into_iter().map(join).collect();
+        refused.map_or(Ok(outcomes), Err)
+    })
 }
 
 /// Explains an error of the kernel.

@@ -12,7 +12,7 @@ use crate::pipeline_builder::{MonitorTask, PipelineBuilder};
 use crate::progress::Progress;
 use crate::record_channel::RecordSender;
 use crate::report::{Report, ThreadResult};
-use crate::thread::{ThreadPlacement, join, spawn};
+use crate::thread::{StartGate, ThreadPlacement, join, spawn};
 use std::pin::{Pin, pin};
 use std::sync::{Mutex, PoisonError, TryLockError};
 use std::task::Poll;
@@ -29,6 +29,7 @@ pub(crate) fn run(
     measurements: Measurements,
     records: &RecordSender,
     progress: &Progress,
+    gate: &StartGate,
 ) -> Result<Report, EngineError> {
     let dns_feeds = DnsFeed::new_all(options, input.ports.len())?;
     let mut monitor_sets = measurements.monitors.into_iter();
@@ -53,9 +54,10 @@ pub(crate) fn run(
             let name = format!("monitor-{thread}");
             let reader = &readers[number];
             let work = move || share_work(task, reader, ThreadPlacement::apply(options, thread));
-            threads.push(spawn(scope, options, name, work)?);
+            threads.push(spawn(scope, options, gate, &name, work)?);
         }
-        Ok(threads.into_iter().map(join).collect())
+        gate.open();
+        Ok(threads.into_iter().filter_map(join).collect())
     })?;
     let readers = readers.into_iter().filter_map(|reader| {
         reader

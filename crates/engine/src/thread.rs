@@ -4,29 +4,64 @@
 use crate::options::{EngineError, Options};
 use crate::report::QueueReport;
 use hw::schedule::Schedule;
-use std::thread::{Builder, Scope, ScopedJoinHandle};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::thread::{Scope, ScopedJoinHandle};
 
-/// Starts a thread in `scope`.
+/// Holds the threads of a run back until all of them have started: none begins to read, or waits for
+/// another, while the kernel may still refuse that other.
+#[derive(Debug, Default)]
+pub(crate) struct StartGate {
+    /// Whether the threads may begin, once that is decided.
+    decision: Mutex<Option<bool>>,
+    decided: Condvar,
+}
+
+impl StartGate {
+    /// Lets all threads begin, now that the last one has started.
+    pub(crate) fn open(&self) {
+        self.decide(true);
+    }
+
+    /// Ends all threads that wait: one of them could not start. Has no effect on an open gate.
+    pub(crate) fn abandon(&self) {
+        self.decide(false);
+    }
+
+    fn decide(&self, begins: bool) {
+        let mut decision = self.decision.lock().unwrap_or_else(PoisonError::into_inner);
+        decision.get_or_insert(begins);
+        self.decided.notify_all();
+    }
+
+    /// Waits for the decision, and returns whether to begin.
+    pub(crate) fn wait(&self) -> bool {
+        let decision = self.decision.lock().unwrap_or_else(PoisonError::into_inner);
+        let decision = self.decided.wait_while(decision, |it| it.is_none());
+        *decision.unwrap_or_else(PoisonError::into_inner) == Some(true)
+    }
+}
+
+/// Starts a thread in `scope`. It begins its work when `gate` opens, and returns `None` if that is
+/// abandoned.
 ///
 /// # Errors
-/// Fails if the thread cannot start; the run is then stopped.
+/// Fails if the thread cannot start; the gate is then abandoned and the run stopped.
 pub(crate) fn spawn<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     options: &'scope Options,
-    name: String,
+    gate: &'scope StartGate,
+    name: &str,
     work: impl FnOnce() -> T + Send + 'scope,
-) -> Result<ScopedJoinHandle<'scope, T>, EngineError> {
+) -> Result<ScopedJoinHandle<'scope, Option<T>>, EngineError> {
     let guarded = move || {
         let _guard = options.stop.on_panic();
-        work()
+        gate.wait().then(work)
     };
-    Builder::new()
-        .name(name)
-        .spawn_scoped(scope, guarded)
-        .map_err(|error| {
-            options.stop.request();
-            EngineError::Thread(error.to_string())
-        })
+    hw::threads::spawn_scoped(scope, name, guarded).map_err(|error| {
+        gate.abandon();
+        options.stop.request();
+        EngineError::Thread(error.to_string())
+    })
 }
 
 /// Waits for a thread and returns its result, or propagates its panic.

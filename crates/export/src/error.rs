@@ -144,6 +144,42 @@ pub enum ExportError {
         /// The system error.
         source: io::Error,
     },
+    /// The file was truncated while it was being written.
+    #[error(
+        "{target}: truncated by another program while it was being written (logrotate with copytruncate?); the \
+         {lost} records in it count as lost, later ones follow with a new header; move the file and send SIGHUP \
+         instead, or use --rotate"
+    )]
+    Truncated {
+        /// The output.
+        target: String,
+        /// Number of records that were in the file.
+        lost: u64,
+    },
+    /// Another process writes to the file, too.
+    #[error(
+        "{target}: another program writes to this file, too; readers may find its data between the records"
+    )]
+    Shared {
+        /// The output.
+        target: String,
+    },
+    /// Another process has locked the file for writing.
+    #[error("{target}: {holder} is writing this file; choose another target, or end that process")]
+    InUse {
+        /// The output.
+        target: String,
+        /// The other process.
+        holder: String,
+    },
+    /// A thread that the output needs cannot start.
+    #[error("{target}: {reason}")]
+    Thread {
+        /// The output.
+        target: String,
+        /// Which thread, and what to do.
+        reason: String,
+    },
     /// Any other system error.
     #[error("{target}: {source}")]
     Other {

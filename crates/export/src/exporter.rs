@@ -24,6 +24,15 @@ pub trait Exporter: Send {
     /// As for [`write`](Exporter::write).
     fn flush(&mut self) -> Result<(), ExportError>;
 
+    /// Closes the current file and begins another, because someone asks for it who has moved the file
+    /// (SIGHUP of a service). A single file that is still under its name continues. Also flushes.
+    ///
+    /// # Errors
+    /// As for [`write`](Exporter::write).
+    fn reopen(&mut self) -> Result<(), ExportError> {
+        self.flush()
+    }
+
     /// Writes buffered records and completes the output (in Parquet, with the footer). No further
     /// call is allowed.
     ///

@@ -9,7 +9,7 @@ pub(crate) use destination::Destination;
 pub(crate) use format::{LineExporter, LineFormat};
 
 use crate::error::ExportError;
-use crate::output::{FileStatus, Output, TruncatedStream};
+use crate::output::{ContentStatus, FileStatus, Output, TruncatedStream};
 use crate::rotation::{FilePaths, FileWindow};
 use crate::text::TextBuffer;
 use destination::BLOCK_BYTES;
@@ -176,12 +176,59 @@ impl LineWriter {
         checked.and(result)
     }
 
+    /// Flushes, and begins another file if the current one was moved or files are rotated.
+    pub(crate) fn reopen(&mut self) -> Result<(), ExportError> {
+        if self.destination.rotates() {
+            return self.end_file();
+        }
+        let result = self.flush();
+        if self.output.is_none() && !self.reader_gone {
+            return result.and(self.open_file());
+        }
+        result
+    }
+
+    /// Checks whether others have changed the contents of the file. After a truncation, its lines count as
+    /// lost and a header follows.
+    fn check_contents(&mut self) -> Result<(), ExportError> {
+        let Some(output) = &mut self.output else {
+            return Ok(());
+        };
+        match output.content_status() {
+            ContentStatus::Intact => Ok(()),
+            ContentStatus::Extended => {
+                output.accept_extension();
+                Err(ExportError::Shared {
+                    target: output.name().to_owned(),
+                })
+            }
+            ContentStatus::Truncated => self.restart_file(),
+        }
+    }
+
+    #[cold]
+    fn restart_file(&mut self) -> Result<(), ExportError> {
+        let (Some(output), paths) = (self.output.take(), self.paths.take()) else {
+            return Ok(());
+        };
+        self.drop_torn_line();
+        let fault = ExportError::Truncated {
+            target: output.name().to_owned(),
+            lost: self.written_to_file,
+        };
+        self.written -= self.written_to_file;
+        self.lost += self.written_to_file;
+        self.written_to_file = 0;
+        self.begin_file(output.restart()?, paths)?;
+        Err(fault)
+    }
+
     fn check_file(&mut self) -> Result<(), ExportError> {
         let Some(output) = &self.output else {
             return Ok(());
         };
         match output.file_status() {
-            FileStatus::InPlace => Ok(()),
+            FileStatus::InPlace => self.check_contents(),
             // The lines written so far are in the moved file.
             FileStatus::Moved => {
                 let (_, result) = self.finish_output();
@@ -281,6 +328,7 @@ impl LineWriter {
                 target: self.destination.to_string(),
             });
         }
+        let checked = self.check_contents();
         if self.output.is_none() {
             self.destination.recreate_directory();
             if let Err(fault) = self.open_file() {
@@ -288,6 +336,11 @@ impl LineWriter {
                 return Err(fault);
             }
         }
+        checked.and(self.write_text())
+    }
+
+    /// Writes the text to the open file.
+    fn write_text(&mut self) -> Result<(), ExportError> {
         let Some(output) = &mut self.output else {
             return Ok(());
         };
@@ -431,6 +484,7 @@ impl LineWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::ExistingFile;
     use crate::output::test_disk::TestDisk;
     use proptest::prelude::*;
 
@@ -443,6 +497,57 @@ mod tests {
     }
 
     proptest! {
+        /// However often others truncate the file, each line in it is whole and counted, a header comes
+        /// first, and no hole is left.
+        #[test]
+        fn truncated_files_hold_what_is_counted(
+            steps in proptest::collection::vec((1_u64..40_000, 0_usize..4, proptest::bool::ANY), 1..12),
+            compresses in proptest::bool::ANY,
+        ) {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join(if compresses { "a.gz" } else { "a" });
+            let target = crate::target::Target::Path(path.clone());
+            let destination = Destination::new(&target, None, ExistingFile::default()).unwrap();
+            let mut lines = LineWriter::open(destination, b"header\n").unwrap();
+            let (mut ended, mut truncated) = (0, 0);
+            for (count, action, flushes) in steps {
+                for _ in 0..count {
+                    lines.text.append(30, |cursor| cursor.unsigned(ended));
+                    lines.text.push_bytes(b",some text\n");
+                    let _ = lines.end_line();
+                    ended += 1;
+                }
+                if flushes {
+                    lines.flush().unwrap();
+                }
+                if action == 0 {
+                    let length = std::fs::metadata(&path).unwrap().len();
+                    std::fs::File::options().write(true).open(&path).unwrap().set_len(0).unwrap();
+                    if length > 0 {
+                        truncated += 1;
+                        let fault = lines.flush();
+                        let is_reported = matches!(fault, Err(ExportError::Truncated { .. }));
+                        prop_assert!(is_reported, "{:?}", fault);
+                    }
+                }
+            }
+            lines.finish().unwrap();
+            prop_assert_eq!(lines.written() + lines.lost(), ended);
+            prop_assert!(truncated > 0 || lines.lost() == 0);
+            let bytes = std::fs::read(&path).unwrap();
+            let mut text = String::new();
+            if compresses {
+                let mut decoder = flate2::read::MultiGzDecoder::new(&*bytes);
+                std::io::Read::read_to_string(&mut decoder, &mut text).unwrap();
+            } else {
+                text = String::from_utf8(bytes).unwrap();
+            }
+            prop_assert!(text.starts_with("header\n"));
+            let is_whole = |line: &str| line.ends_with(",some text");
+            prop_assert!(text.lines().skip(1).all(is_whole));
+            prop_assert_eq!(text.lines().count() as u64 - 1, lines.written());
+        }
+
         /// However the free space changes, lines in the output are whole, in order and counted
         /// correctly.
         #[test]

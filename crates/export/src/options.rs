@@ -1,19 +1,7 @@
 //! The options of outputs.
 
+use crate::output::ExistingFile;
 use crate::rotation::Rotation;
-
-/// What happens to a file that exists already and is not empty. Pipes and devices are always opened,
-/// and files with a number or time in their names get new names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ExistingFile {
-    /// The output is refused.
-    #[default]
-    Refuse,
-    /// Lines are appended, if it begins as the file of this run would.
-    Append,
-    /// It is replaced.
-    Overwrite,
-}
 
 /// Options for all outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,13 +6,15 @@ pub(crate) mod existing;
 pub(crate) mod test_disk;
 
 pub use encoder::Compression;
+pub use existing::ExistingFile;
 
 use crate::activity;
 use crate::error::ExportError;
-use crate::options::ExistingFile;
+use crate::file_lock;
 use crate::storage;
 use crate::target::Target;
 use encoder::Encoder;
+use std::cmp::Ordering::{Equal, Greater, Less};
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -44,6 +46,7 @@ pub(crate) struct Output {
     initial_length: u64,
     /// Path of a regular file, which others could move or remove.
     path: Option<PathBuf>,
+    compression: Option<Compression>,
 }
 
 #[derive(Debug)]
@@ -78,6 +81,17 @@ pub(crate) struct TruncatedStream {
     pub(crate) is_terminated: bool,
 }
 
+/// What others did to the contents of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ContentStatus {
+    /// Nothing that its length shows.
+    Intact,
+    /// It is shorter than what was written here.
+    Truncated,
+    /// It is longer.
+    Extended,
+}
+
 /// Whether a file is still found under its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileStatus {
@@ -109,6 +123,7 @@ impl Output {
         let opened = File::options().append(true).create(true).open(path);
         let file = opened.map_err(|error| ExportError::from_io(&name, error))?;
         let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
+        file_lock::lock(&file, path)?;
         if is_file {
             existing::prepare(path, &file, existing, start)?;
         }
@@ -140,7 +155,8 @@ impl Output {
 
     /// Creates a file that must not exist yet.
     pub(crate) fn create_new(path: &Path) -> io::Result<Self> {
-        let sink = Sink::File(File::create_new(path)?);
+        let file = File::options().append(true).create_new(true).open(path)?;
+        let sink = Sink::File(file);
         let mut output = Self::new(path.display().to_string(), sink);
         output.path = Some(path.to_owned());
         Ok(output)
@@ -156,6 +172,7 @@ impl Output {
             bytes_written: 0,
             initial_length: 0,
             path: None,
+            compression: None,
         };
         output.initial_length = output.length().unwrap_or(0);
         output
@@ -166,6 +183,7 @@ impl Output {
         mut self,
         compression: Option<Compression>,
     ) -> Result<Self, ExportError> {
+        self.compression = compression;
         self.encoder = compression
             .map(Encoder::new)
             .transpose()
@@ -355,6 +373,33 @@ impl Output {
             }
             Err(error) => Err(ExportError::from_io(&self.name, error)),
         }
+    }
+
+    /// Returns what others did to the contents of the file. Standard output is not looked at: it may be
+    /// shared on purpose.
+    pub(crate) fn content_status(&self) -> ContentStatus {
+        let Some(length) = self.path.as_ref().and_then(|_| self.length()) else {
+            return ContentStatus::Intact;
+        };
+        match length.cmp(&self.bytes_written) {
+            Equal => ContentStatus::Intact,
+            Less => ContentStatus::Truncated,
+            Greater => ContentStatus::Extended,
+        }
+    }
+
+    /// Takes what others have written to the file as its initial contents.
+    pub(crate) fn accept_extension(&mut self) {
+        if let Some(length) = self.length() {
+            self.initial_length += length.saturating_sub(self.bytes_written);
+        }
+    }
+
+    /// Begins anew at the end of a file that others have truncated.
+    pub(crate) fn restart(self) -> Result<Self, ExportError> {
+        let mut output = Self::new(self.name, self.sink);
+        output.path = self.path;
+        output.compress(self.compression)
     }
 
     /// Removes the file, if it was created here.

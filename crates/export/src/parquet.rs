@@ -17,8 +17,10 @@ mod validity;
 use crate::directory;
 use crate::error::ExportError;
 use crate::exporter::Exporter;
-use crate::options::{ExistingFile, ExportOptions};
-use crate::output::{FileStatus, Output, check_writable, existing, is_pipe};
+use crate::options::ExportOptions;
+use crate::output::{
+    ContentStatus, ExistingFile, FileStatus, Output, check_writable, existing, is_pipe,
+};
 use crate::rotation::{FilePaths, FileWindow, Rotation, create_stamped};
 use crate::storage::{self, PARTIAL_EXTENSION};
 use crate::target::Target;
@@ -180,6 +182,16 @@ impl Parquet {
             return Ok(());
         };
         match file.output().file_status() {
+            // The footer locates row groups by their offsets, so that nothing in the file can be read any
+            // more if others have changed its length.
+            FileStatus::InPlace if file.output().content_status() != ContentStatus::Intact => {
+                let target = file.output().name().to_owned();
+                let lost = file.records();
+                file.output().remove();
+                self.lost += lost;
+                self.file = None;
+                Err(ExportError::Truncated { target, lost })
+            }
             FileStatus::InPlace => Ok(()),
             FileStatus::Moved => {
                 file.forget_paths();
@@ -231,6 +243,16 @@ impl Exporter for Parquet {
 
     fn flush(&mut self) -> Result<(), ExportError> {
         self.check_file()
+    }
+
+    fn reopen(&mut self) -> Result<(), ExportError> {
+        let records = self.file.as_ref().map_or(0, ParquetFile::records);
+        if matches!(self.destination, Destination::Single(..))
+            || records + self.columns.records() as u64 == 0
+        {
+            return self.check_file();
+        }
+        self.end_window()
     }
 
     fn finish(&mut self) -> Result<(), ExportError> {

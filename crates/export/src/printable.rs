@@ -163,7 +163,7 @@ pub(crate) fn append_csv(text: &mut TextBuffer, value: &str) {
 }
 
 /// Whether `value` can begin a formula.
-#[inline(always)]
+#[inline]
 pub(crate) fn starts_formula(value: &str) -> bool {
     matches!(value.as_bytes().first(), Some(b'=' | b'+' | b'-' | b'@'))
 }

@@ -115,6 +115,10 @@ pub struct EndedFlows {
 }
 
 impl EndedFlows {
+    /// Memory of a flow, in bytes.
+    pub(crate) const BYTES_PER_FLOW: usize =
+        size_of::<Entry>() + size_of::<FlowStart>() + size_of::<EndReason>() + size_of::<FlowKey>();
+
     /// Creates an empty list with memory for `count` flows, already mapped.
     #[must_use]
     pub(crate) fn populated(count: usize) -> Self {

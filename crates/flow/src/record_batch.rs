@@ -3,7 +3,7 @@
 use crate::batch::BURST;
 use crate::ended::EndedFlows;
 use crate::record::{Record, Schema};
-use analysis::Analyses;
+use analysis::{Analyses, Analysis};
 use hw::tags::TAGS;
 
 /// A batch of records on its way out of the meter, with the values of their statistics.
@@ -40,6 +40,15 @@ impl RecordBatch {
         };
         batch.clear();
         batch
+    }
+
+    /// Returns the memory of a full batch in bytes, without the texts of its analyses.
+    #[must_use]
+    pub fn memory_bytes(schema: &Schema) -> usize {
+        let analysis = schema.analysis.map_or(0, |_| size_of::<Analysis>());
+        let values = size_of::<f64>() * schema.statistics.len();
+        // The flows that ended are in the batch a second time, until they are records.
+        BATCH_RECORDS_MAX * (size_of::<Record>() + EndedFlows::BYTES_PER_FLOW + values + analysis)
     }
 
     /// Turns [`RecordBatch::ended`] into records. The packet path avoids it unless an analysis needs

@@ -5,12 +5,14 @@ mod output_thread;
 
 pub(crate) use output_thread::{Output, OutputResult, OutputStatus};
 
+use crate::units;
 use engine::merge::{MergeOptions, Merger};
-use engine::{RecordReceiver, Stop};
+use engine::{RecordReceiver, Recycler, Stop, StopReason};
 use export::Anonymiser;
 use flow::{Record, RecordBatch};
 use output_thread::{FLUSH_EVERY, OutputThread, OutputWriter};
 use std::cmp::Reverse;
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -21,6 +23,8 @@ pub(crate) struct CollectorOptions {
     pub(crate) values_per_record: usize,
     /// Hold all records until the end, and write them sorted.
     pub(crate) sort: bool,
+    /// Memory of the records held to be sorted, in bytes. If there are more, they are sorted in parts.
+    pub(crate) sort_bytes_max: u64,
     /// Number of largest flows to keep.
     pub(crate) top: usize,
     /// Anonymises addresses before records reach any output.
@@ -31,9 +35,11 @@ pub(crate) struct CollectorOptions {
 
 /// Receives records and passes them to the outputs.
 pub(crate) struct Collector {
-    outputs: Vec<Output>,
+    outputs: Outputs,
     /// Records held back to be sorted.
     held: Option<RecordBatch>,
+    /// Number of times that they became too many and were written.
+    sorted_parts: u64,
     options: CollectorOptions,
     /// Joins records of one flow from several queues of a link.
     merger: Option<Merger>,
@@ -53,6 +59,8 @@ pub(crate) struct CollectorReport {
     pub(crate) outputs: Vec<OutputResult>,
     /// Number of times that records of one flow from two queues were merged into one.
     pub(crate) merged: u64,
+    /// Records that were not held until another part of their flow could arrive: too many were held.
+    pub(crate) released_early: u64,
 }
 
 impl CollectorReport {
@@ -73,24 +81,57 @@ impl CollectorReport {
 struct Outputs(Vec<OutputThread>);
 
 impl Collector {
-    pub(crate) fn new(outputs: Vec<Output>, options: CollectorOptions) -> Self {
-        Self {
+    /// Creates a collector that writes to `outputs`. If there are several, their threads are started;
+    /// they return batches to `recycler`.
+    ///
+    /// # Errors
+    /// If a thread cannot start. The outputs are then finished.
+    pub(crate) fn new(
+        outputs: Vec<Output>,
+        options: CollectorOptions,
+        recycler: &Recycler,
+    ) -> io::Result<Self> {
+        let output_status = OutputStatus::default();
+        let outputs = start_outputs(
+            outputs,
+            &output_status,
+            recycler,
+            options.wait_for_slow_outputs,
+        )?;
+        Ok(Self {
             outputs,
             held: options.sort.then(RecordBatch::default),
+            sorted_parts: 0,
             merger: None,
             top: TopFlows {
                 size: options.top,
                 records: Vec::with_capacity(2 * options.top),
             },
             options,
-            output_status: OutputStatus::default(),
-        }
+            output_status,
+        })
+    }
+
+    /// Finishes the outputs of a run that cannot start.
+    pub(crate) fn abandon(self) {
+        output_thread::finish(self.outputs.0);
     }
 
     /// Merges records of one flow from several queues.
-    pub(crate) fn merging(mut self, options: Option<MergeOptions>) -> Self {
-        self.merger = options.map(Merger::new);
-        self
+    ///
+    /// # Errors
+    /// Fails if there is not enough memory to hold records; the outputs are then finished.
+    pub(crate) fn merging(mut self, options: Option<MergeOptions>) -> io::Result<Self> {
+        match options.map(Merger::new).transpose() {
+            Ok(merger) => {
+                self.merger = merger;
+                Ok(self)
+            }
+            Err(error) => {
+                self.abandon();
+                Err(error)
+            }
+        }
     }
 
     /// Returns a handle to the losses and faults of the outputs during the run.
@@ -101,8 +142,7 @@ impl Collector {
     /// Receives records until all senders are gone. If the reader of standard output has gone, asks
     /// the run to stop.
     pub(crate) fn run(mut self, records: &RecordReceiver, stop: &Stop) -> CollectorReport {
-        let mut faults = Vec::new();
-        let mut outputs = self.start_outputs(records, &mut faults);
+        let mut outputs = std::mem::replace(&mut self.outputs, Outputs(Vec::new()));
         let started = Instant::now();
         let mut ready = RecordBatch::default();
         loop {
@@ -127,7 +167,7 @@ impl Collector {
             }
             self.handle_ready(&mut outputs, &mut ready);
             if outputs.reader_gone() {
-                stop.request();
+                stop.request_for(StopReason::ReaderGone);
             }
         }
         if let Some(merger) = &mut self.merger {
@@ -139,11 +179,19 @@ impl Collector {
         }
         let mut collected = CollectorReport {
             top: self.top.finish(),
-            faults,
+            faults: Vec::new(),
             reader_gone: false,
             outputs: Vec::new(),
             merged: self.merger.as_ref().map_or(0, Merger::merged),
+            released_early: self.merger.as_ref().map_or(0, Merger::released_early),
         };
+        if self.sorted_parts > 0 {
+            collected.faults.push(format!(
+                "--sort: the records did not fit into {} of memory: they are sorted in {} parts",
+                units::memory(self.options.sort_bytes_max),
+                self.sorted_parts + 1
+            ));
+        }
         for finished in output_thread::finish(outputs.0) {
             collected.reader_gone |= finished.reader_gone;
             collected.outputs.push(finished.result);
@@ -169,30 +217,47 @@ impl Collector {
         match &mut self.held {
             Some(waiting) => {
                 append(waiting, &mut batch);
+                if held_bytes(waiting) >= self.options.sort_bytes_max {
+                    let part = std::mem::take(waiting);
+                    self.sorted_parts += 1;
+                    write_sorted(way, part, self.options.values_per_record);
+                }
                 Some(batch)
             }
             None => way.write(batch),
         }
     }
+}
 
-    fn start_outputs(&mut self, records: &RecordReceiver, faults: &mut Vec<String>) -> Outputs {
-        let is_only = self.outputs.len() == 1;
-        let status = &self.output_status;
-        let waits = self.options.wait_for_slow_outputs;
-        let threads = self.outputs.drain(..).filter_map(|output| {
-            // A person may read it at leisure, and nothing else is kept waiting.
-            let is_unlimited = waits && is_only && output.is_standard_output;
-            let writer = OutputWriter::new(output, status);
-            match OutputThread::start(writer, records.recycler(), waits, is_unlimited) {
-                Ok(thread) => Some(thread),
-                Err(error) => {
-                    faults.push(format!("cannot start a thread for an output: {error}"));
-                    None
+/// Starts a thread for each output, which returns batches to `recycler`.
+///
+/// # Errors
+/// If a thread cannot start. All outputs are then finished.
+fn start_outputs(
+    outputs: Vec<Output>,
+    status: &OutputStatus,
+    recycler: &Recycler,
+    waits: bool,
+) -> io::Result<Outputs> {
+    let is_only = outputs.len() == 1;
+    let mut threads = Vec::new();
+    let mut outputs = outputs.into_iter();
+    while let Some(output) = outputs.next() {
+        // A person may read it at leisure, and nothing else is kept waiting.
+        let is_unlimited = waits && is_only && output.is_standard_output;
+        let writer = OutputWriter::new(output, status);
+        match OutputThread::start(writer, recycler.clone(), waits, is_unlimited) {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                output_thread::finish(threads);
+                for output in outputs {
+                    OutputWriter::new(output, status).finish();
                 }
+                return Err(error);
             }
-        });
-        Outputs(threads.collect())
+        }
     }
+    Ok(Outputs(threads))
 }
 
 impl Outputs {
@@ -207,6 +272,21 @@ impl Outputs {
 
     fn reader_gone(&self) -> bool {
         self.0.iter().any(OutputThread::reader_gone)
+    }
+}
+
+/// Returns the memory of held records in bytes, without the texts of their analyses.
+fn held_bytes(batch: &RecordBatch) -> u64 {
+    let bytes =
+        size_of_val(&*batch.records) + size_of_val(&*batch.values) + size_of_val(&*batch.analyses);
+    bytes as u64
+}
+
+/// Returns the number of batches that wait for `outputs` outputs, and that they are writing.
+pub(crate) const fn queued_batches(outputs: usize) -> usize {
+    match outputs {
+        0 | 1 => 0,
+        several => output_thread::QUEUE_BATCHES + several,
     }
 }
 

@@ -175,7 +175,7 @@ fn open_replay(plan: &ReplayPlan) -> Result<OpenedSource, Failure> {
 
 fn send_all(arguments: &GenArguments, plan: &SendPlan) -> Result<ExitCode, Failure> {
     let stop = Stop::default();
-    signals::stop_on_signals(&stop)
+    signals::stop_on_signals(&stop, signals::HangUp::Ends)
         .map_err(|error| Failure::Message(format!("signals: {error}")))?;
     let opened = open(&plan.content)?;
     // Report a file that cannot be written before anything is sent and before another output file is
@@ -315,7 +315,7 @@ fn run_sender(
     let result = thread::scope(|scope| {
         let main = thread::current();
         let control = &control;
-        let sending = scope.spawn(move || {
+        let sending = hw::threads::spawn_scoped(scope, "sender", move || {
             let pinned = core.map_or(Ok(()), hw::cores::pin);
             let result = match pinned {
                 Ok(()) => send(source, sink, options, truth, control),
@@ -326,7 +326,8 @@ fn run_sender(
             };
             main.unpark();
             result
-        });
+        })
+        .map_err(|error| Failure::Message(error.to_string()))?;
         let mut ticker = Ticker::new(arguments.interval.filter(|_| !arguments.quiet));
         while !sending.is_finished() {
             thread::park_timeout(POLL_INTERVAL);
@@ -341,8 +342,8 @@ fn run_sender(
         for notice in control.take_notices() {
             warn(&notice);
         }
-        sending.join()
-    });
+        Ok::<_, Failure>(sending.join())
+    })?;
     match result {
         Ok(result) => Ok(result?),
         Err(_) => Err(Failure::Message(

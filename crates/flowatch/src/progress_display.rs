@@ -7,6 +7,7 @@ use crate::progress_text::{FileBar, ProgressLines};
 use crate::screen::{Action, Measure, RunTitle, Screen, ScreenState};
 use engine::{Model, Progress};
 use export::{Anonymiser, printable};
+use std::io::{self, Write};
 use std::time::Duration;
 
 /// Flows in a view: as many as the largest screen shows.
@@ -90,6 +91,17 @@ impl ProgressDisplay {
             warn(message);
         }
         messages
+    }
+
+    /// Prints the books of the running program. While the live screen is open they are not printed: they
+    /// would destroy it, and it shows them.
+    pub(crate) fn print_books(&self, text: Option<String>) {
+        if let Some(text) = text
+            && !matches!(self, Self::Screen { .. })
+        {
+            // Standard error may be closed.
+            let _ = io::stderr().lock().write_all(text.as_bytes());
+        }
     }
 
     /// Updates the display. `records_lost` counts records that outputs could not write or were too

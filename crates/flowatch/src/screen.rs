@@ -29,7 +29,7 @@ pub(crate) use palette::{has_unicode, use_colour};
 pub(crate) use state::ScreenState;
 
 use dashboard::Dashboard;
-use engine::Stop;
+use engine::{Stop, StopReason};
 use keys::Keys;
 use palette::Palette;
 use ratatui::Terminal;
@@ -166,7 +166,7 @@ fn end(stop: &Stop) -> Action {
     if stop.is_requested() {
         return Action::ExitNow;
     }
-    stop.request();
+    stop.request_for(StopReason::Key);
     Action::Stop
 }
 

@@ -3,8 +3,10 @@
 use crate::acquisition_summary::SummaryAcquisition;
 use crate::collector::{CollectorReport, total_bytes, total_packets};
 use crate::measurement_summary::SummaryMeasurement;
+use crate::memory_plan::MemoryUse;
 use crate::net_summary::SummaryNet;
 use crate::plan::Plan;
+use crate::run_end::RunEnd;
 use engine::{Books, Count, Report};
 use flow::hash::HashKind;
 use flow::{Collisions, FlowDefinition, MeterOptions, Record};
@@ -28,6 +30,8 @@ pub(crate) struct Summary {
     flows: u64,
     /// Number of times that records of one flow from two queues were merged into one.
     merged: u64,
+    /// Records that were not held until another part of their flow could arrive: too many were held.
+    merge_cut: u64,
     /// Records of evicted flows.
     evicted: u64,
     hash_collisions: SummaryCollisions,
@@ -55,11 +59,15 @@ pub(crate) struct Summary {
     faults: Vec<String>,
     /// Unsupported link types that occurred, as libpcap numbers them.
     unknown_link_types: Vec<u16>,
+    /// What ended the run, and at which share of the input.
+    ended: RunEnd,
     /// Wall-clock time of the run.
     seconds: f64,
     /// CPU time of the whole process.
     cpu_seconds: f64,
     table_memory_bytes: usize,
+    /// The memory that was planned for, and what was used.
+    memory: MemoryUse,
     outputs: Vec<SummaryOutput>,
     /// Records lost: each output's `lost`, and those lost before they reached the outputs.
     records_lost: u64,
@@ -158,6 +166,16 @@ struct SummarySnaplens {
     exceeded: u64,
 }
 
+impl SummarySnaplens {
+    const fn new(books: &Books) -> Self {
+        Self {
+            invalid: books.snaplens.invalid,
+            invalid_max: books.snaplens.invalid_max,
+            exceeded: books.snaplens.exceeded,
+        }
+    }
+}
+
 /// Packets by origin of their hash. `by_device` and `in_software` count the hashes that identify a
 /// flow (`--flow rss`), `reused` the device hashes used in the flow table.
 #[derive(Debug, Serialize)]
@@ -242,6 +260,7 @@ impl Summary {
         plan: &Plan,
         report: &Report,
         collected: &CollectorReport,
+        end: &RunEnd,
         records_lost: u64,
         cpu_seconds: f64,
     ) -> Self {
@@ -253,6 +272,7 @@ impl Summary {
             bytes: books.received.bytes,
             flows: report.flows.records - collected.merged,
             merged: collected.merged,
+            merge_cut: collected.released_early,
             evicted: report.flows.evicted,
             hash_collisions: SummaryCollisions::new(plan, report),
             names: SummaryNames::new(report),
@@ -275,11 +295,7 @@ impl Summary {
             },
             malformed: malformed(books).collect(),
             truncated: books.truncated,
-            snaplens: SummarySnaplens {
-                invalid: books.snaplens.invalid,
-                invalid_max: books.snaplens.invalid_max,
-                exceeded: books.snaplens.exceeded,
-            },
+            snaplens: SummarySnaplens::new(books),
             fragments: books.fragments,
             clock_steps_back: books.clock_steps_back,
             clock_steps_forward: books.clock_steps_forward,
@@ -291,9 +307,11 @@ impl Summary {
                 .cloned()
                 .collect(),
             unknown_link_types: report.unknown_links.clone(),
+            ended: end.clone(),
             seconds: report.elapsed.as_secs_f64(),
             cpu_seconds,
             table_memory_bytes: report.memory_bytes,
+            memory: end.memory.with_use(),
             outputs: collected
                 .outputs
                 .iter()

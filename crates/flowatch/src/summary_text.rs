@@ -7,6 +7,7 @@ use crate::measurement_summary::measurements;
 use crate::net_summary;
 use crate::plan::Plan;
 use crate::protocol_name::protocol_name;
+use crate::run_end::RunEnd;
 use crate::summary::{collision_prevention, malformed, no_flow};
 use crate::top_flows;
 use crate::units;
@@ -22,6 +23,7 @@ pub(crate) struct SummaryText<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) report: &'a Report,
     pub(crate) collected: &'a CollectorReport,
+    pub(crate) end: &'a RunEnd,
     pub(crate) records_lost: u64,
     pub(crate) cpu: Duration,
 }
@@ -32,6 +34,7 @@ impl SummaryText<'_> {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = self.totals(&mut text);
+        text += &self.end.text();
         let _ = self.books(&mut text);
         let _ = measurements(&mut text, self.report);
         let _ = acquisition(&mut text, self.report);
@@ -122,6 +125,14 @@ impl SummaryText<'_> {
                 "records merged",
                 self.collected.merged,
                 "(parts of one flow from different queues)",
+            )?;
+        }
+        if self.collected.released_early > 0 {
+            line(
+                text,
+                "records not joined",
+                self.collected.released_early,
+                "(too many were held: another part of their flow may have a record of its own)",
             )?;
         }
         self.collisions(text)?;
@@ -410,7 +421,7 @@ fn schedule(queue: &QueueReport) -> String {
 }
 
 /// Writes a line of the books: name, packets and a note.
-fn line(text: &mut String, name: &str, packets: u64, note: &str) -> std::fmt::Result {
+pub(crate) fn line(text: &mut String, name: &str, packets: u64, note: &str) -> std::fmt::Result {
     writeln!(
         text,
         "  {name:<28}{:>16}{}{note}",
@@ -420,7 +431,7 @@ fn line(text: &mut String, name: &str, packets: u64, note: &str) -> std::fmt::Re
 }
 
 /// Writes the packets that were dropped, by reason, and those with something remarkable.
-fn losses_and_faults(text: &mut String, books: &engine::Books) -> std::fmt::Result {
+pub(crate) fn losses_and_faults(text: &mut String, books: &engine::Books) -> std::fmt::Result {
     for reason in engine::Loss::ALL {
         let count = books.dropped[reason as usize].packets;
         if count > 0 {

@@ -16,5 +16,6 @@ pub mod prefetch;
 pub mod random;
 pub mod schedule;
 pub mod tags;
+pub mod threads;
 pub mod time;
 pub mod toeplitz;

@@ -1,5 +1,6 @@
 //! Large zero-filled arrays, on huge pages if possible.
 
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -42,6 +43,59 @@ const PAGE: usize = 4096;
 
 /// Bytes of a huge page on x86-64.
 const HUGE_PAGE: usize = 2 << 20;
+
+thread_local! {
+    /// What this thread would have committed, while it [defers](defer_population) that.
+    static DEFERRED: RefCell<Option<Population>> = const { RefCell::new(None) };
+}
+
+/// Memory that is to be committed, in the order of the requests. See [`defer_population`].
+#[derive(Debug, Default)]
+pub struct Population {
+    /// Start and size of each range, in bytes.
+    ranges: Vec<(usize, usize)>,
+}
+
+/// Runs `build` on this thread. What it would commit with `populate` is returned instead, so that another
+/// thread can commit it while the memory is already in use.
+pub fn defer_population<T>(build: impl FnOnce() -> T) -> (T, Population) {
+    let outer = DEFERRED.replace(Some(Population::default()));
+    let built = build();
+    let deferred = DEFERRED.replace(outer);
+    (built, deferred.unwrap_or_default())
+}
+
+impl Population {
+    /// Returns the number of bytes to commit.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.ranges.iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Commits the memory, the beginnings of all ranges first, because they are used first. Checks before
+    /// each huge page whether to end early: `is_over` must return true before the memory is freed.
+    pub fn commit(self, is_over: impl Fn() -> bool) {
+        let longest = self.ranges.iter().map(|(_, bytes)| *bytes).max();
+        for offset in (0..longest.unwrap_or(0)).step_by(HUGE_PAGE) {
+            for &(start, bytes) in &self.ranges {
+                if is_over() {
+                    return;
+                }
+                if offset < bytes {
+                    commit(start + offset, HUGE_PAGE.min(bytes - offset));
+                }
+            }
+        }
+    }
+}
+
+/// Commits the pages from `start`, a page boundary, on.
+fn commit(start: usize, bytes: usize) {
+    // SAFETY: this only commits pages and changes no contents, so it may race with their use. Should the
+    // range have been unmapped meanwhile, the call fails; should something else have been mapped there, its
+    // pages are committed early, which nothing can observe.
+    unsafe { libc::madvise(start as *mut libc::c_void, bytes, libc::MADV_POPULATE_WRITE) };
+}
 
 /// A zero-filled slice of fixed length, on transparent huge pages if the kernel grants them.
 ///
@@ -138,13 +192,17 @@ impl<T: Zeroed> HugeSlice<T> {
         self.populate_first(self.length);
     }
 
-    /// Commits the memory of the first `count` elements now.
+    /// Commits the memory of the first `count` elements now, or [later](defer_population).
     pub fn populate_first(&self, count: usize) {
-        if self.mapped_bytes > 0 {
-            let bytes = count.min(self.length) * size_of::<T>();
-            // SAFETY: the range is within the mapping and starts at a page boundary.
-            unsafe { libc::madvise(self.start.as_ptr().cast(), bytes, libc::MADV_POPULATE_WRITE) };
+        if self.mapped_bytes == 0 {
+            return;
         }
+        let start = self.start.as_ptr() as usize;
+        let bytes = count.min(self.length) * size_of::<T>();
+        DEFERRED.with_borrow_mut(|deferred| match deferred {
+            Some(deferred) => deferred.ranges.push((start, bytes)),
+            None => commit(start, bytes),
+        });
     }
 }
 
@@ -328,6 +386,36 @@ mod tests {
                 last.0[7] = 1;
             }
         }
+    }
+
+    #[test]
+    fn deferred_memory_is_committed_while_it_is_used() {
+        let (mut slice, population) = defer_population(|| {
+            let slice = HugeSlice::<u64>::try_zeroed(1 << 20).unwrap();
+            slice.populate();
+            slice
+        });
+        assert_eq!(population.bytes(), 8 << 20);
+        std::thread::scope(|scope| {
+            scope.spawn(|| population.commit(|| false));
+            for (index, number) in slice.iter_mut().enumerate() {
+                *number = index as u64;
+            }
+        });
+        assert!(
+            slice
+                .iter()
+                .enumerate()
+                .all(|(index, &it)| it == index as u64)
+        );
+        // Outside, nothing is deferred, and an end is respected.
+        let (again, population) = defer_population(|| HugeSlice::<u8>::try_zeroed(100).unwrap());
+        again.populate();
+        assert_eq!(population.bytes(), 0);
+        Population {
+            ranges: vec![(again.as_ptr() as usize, 100)],
+        }
+        .commit(|| true);
     }
 
     #[test]

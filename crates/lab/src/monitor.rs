@@ -132,11 +132,12 @@ impl Monitor {
         let report = std::thread::scope(|scope| {
             let options = &options;
             let progress = &progress;
-            let running = scope.spawn(move || {
+            let running = hw::threads::spawn_scoped(scope, "engine", move || {
                 let report = engine::run(options, input, measurements, &records, progress);
                 drop(records);
                 report
-            });
+            })
+            .map_err(|error| EngineError::Thread(error.to_string()))?;
             // `lost` is a sender too and keeps the channel open, so the end of the thread is checked.
             loop {
                 match returned.recv_timeout(RECORD_WAIT) {

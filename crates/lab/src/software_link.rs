@@ -171,13 +171,13 @@ impl RealTrial {
         let control = SendControl::default();
         let mut truth = Truth::new(flows);
         let mut counts = FlowCounts::default();
-        let (sent, result) = std::thread::scope(|scope| {
+        let (sent, result) = std::thread::scope(|scope| -> Result<_, TrialError> {
             let truth = &mut truth;
             let source = &mut *source;
             let wire = &mut wire;
             let stop_after = stop.clone();
             let control = &control;
-            let sending = scope.spawn(move || {
+            let sending = hw::threads::spawn_scoped(scope, "sender", move || {
                 if let Some(core) = options.core {
                     // The caller has checked the core; if pinning fails the thread runs on any core.
                     let _ = hw::cores::pin(core);
@@ -187,7 +187,7 @@ impl RealTrial {
                 let sent = generator::send(source, wire, &send, Some(truth), control);
                 stop_after.request();
                 sent
-            });
+            })?;
             let result = monitor.run_until(ports, &stop, |batch| {
                 counts.add(batch);
                 observe(batch);
@@ -198,8 +198,8 @@ impl RealTrial {
             let sent = sending
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (sent, result)
-        });
+            Ok((sent, result))
+        })?;
         let sent = sent.map_err(|error| missing(error.to_string()))?;
         let result = result?;
         let ledger = books(&sent, &wire, &result.report.books);

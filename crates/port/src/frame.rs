@@ -259,6 +259,11 @@ pub trait Port: Send {
         None
     }
 
+    /// Memory of the receive queue that this process maps, in bytes; 0 if the port has none.
+    fn memory_bytes(&self) -> usize {
+        0
+    }
+
     /// Whether all frames of a burst have one timestamp, the time at which the burst was read, because
     /// the source does not timestamp each frame on arrival.
     fn has_burst_timestamps(&self) -> bool {

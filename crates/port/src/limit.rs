@@ -16,6 +16,12 @@ impl Limit {
         Self(Arc::new(AtomicU64::new(max)))
     }
 
+    /// Whether all allowed frames were delivered.
+    #[must_use]
+    pub fn is_reached(&self) -> bool {
+        self.remaining() == 0
+    }
+
     fn remaining(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }

@@ -86,6 +86,10 @@ impl<W: Wrapper> Port for W {
         self.inner().queue_size()
     }
 
+    fn memory_bytes(&self) -> usize {
+        self.inner().memory_bytes()
+    }
+
     fn has_burst_timestamps(&self) -> bool {
         self.inner().has_burst_timestamps()
     }

@@ -14,6 +14,7 @@ use crate::compat::connection::Connection;
 use crate::directory;
 use crate::error::ExportError;
 use crate::exporter::Exporter;
+use crate::file_lock;
 use crate::storage::write_file;
 use crate::target::Target;
 use crate::time_text::NANOSECONDS;
@@ -22,6 +23,7 @@ use flow::{Record, RecordBatch, Schema};
 use histogram::Histograms;
 use ring::{ARCHIVES, Ring};
 use series::{Counter, Sums};
+use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -38,6 +40,8 @@ const LATE_RECORDS_MAX: u32 = 1000;
 /// Maintains the series and histograms, and writes the files.
 pub(crate) struct Rrd {
     directory: PathBuf,
+    /// Keeps the directory locked; `None` where directories cannot be opened.
+    _lock: Option<File>,
     step_s: i64,
     rings: Vec<Ring>,
     files: Vec<SeriesFile>,
@@ -65,6 +69,10 @@ impl Rrd {
         };
         directory::create(directory)?;
         directory::check_writable(directory)?;
+        let lock = File::open(directory).ok();
+        if let Some(lock) = &lock {
+            file_lock::lock(lock, directory)?;
+        }
         let step_s = i64::from(step_s.unwrap_or(STEP_S));
         let files = series::files(schema)
             .into_iter()
@@ -73,6 +81,7 @@ impl Rrd {
         let earlier = files.iter().filter_map(SeriesFile::last_update).max();
         let mut rrd = Self {
             directory: directory.to_owned(),
+            _lock: lock,
             step_s,
             rings: ARCHIVES
                 .iter()
@@ -221,6 +230,10 @@ impl Exporter for Rrd {
         } else {
             Ok(())
         }
+    }
+
+    fn reopen(&mut self) -> Result<(), ExportError> {
+        self.save()
     }
 
     fn finish(&mut self) -> Result<(), ExportError> {

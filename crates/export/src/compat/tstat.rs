@@ -12,8 +12,9 @@ use crate::directory;
 use crate::error::ExportError;
 use crate::exporter::Exporter;
 use crate::lines::{Destination, LineWriter};
-use crate::options::{ExistingFile, ExportOptions};
+use crate::options::ExportOptions;
 use crate::output::Compression;
+use crate::output::ExistingFile;
 use crate::rotation::{FileWindow, Rotation};
 use crate::storage::{self, PARTIAL_EXTENSION};
 use crate::target::Target;
@@ -292,6 +293,10 @@ impl Exporter for Tstat {
             result = result.and(lines.flush());
         }
         result
+    }
+
+    fn reopen(&mut self) -> Result<(), ExportError> {
+        self.end_logs()
     }
 
     fn finish(&mut self) -> Result<(), ExportError> {

@@ -2,7 +2,7 @@
 
 use crate::directory;
 use crate::error::ExportError;
-use crate::options::ExistingFile;
+use crate::output::ExistingFile;
 use crate::output::{Compression, Output, check_writable, existing, is_pipe};
 use crate::rotation::{FilePaths, FileWindow, Rotation, create_stamped};
 use crate::target::Target;

@@ -71,6 +71,10 @@ impl<F: LineFormat> Exporter for LineExporter<F> {
         self.writer.flush()
     }
 
+    fn reopen(&mut self) -> Result<(), ExportError> {
+        self.writer.reopen()
+    }
+
     fn finish(&mut self) -> Result<(), ExportError> {
         self.writer.finish()
     }

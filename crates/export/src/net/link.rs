@@ -11,7 +11,6 @@ use crate::net::reporter::Reporter;
 use crate::net::sender::Sender;
 use crate::net::transport::Transport;
 use std::sync::Arc;
-use std::thread;
 
 /// A connection that is kept up, with its queue.
 #[derive(Debug)]
@@ -43,10 +42,12 @@ impl Link {
             backoff: Backoff::new(),
         };
         // The thread is not joined: at the end of a run it may still wait for a name server.
-        thread::Builder::new()
-            .name("sender".into())
-            .spawn(move || sender.run())
-            .map_err(|error| ExportError::from_io(&name, error))?;
+        hw::threads::spawn("sender", move || sender.run()).map_err(|error| {
+            ExportError::Thread {
+                target: name.clone(),
+                reason: error.to_string(),
+            }
+        })?;
         Ok(Self {
             name,
             queue,

@@ -2,10 +2,22 @@
 //! erased unless that was asked for.
 
 use crate::error::ExportError;
-use crate::options::ExistingFile;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
+
+/// What happens to a file that exists already and is not empty. Pipes and devices are always opened,
+/// and files with a number or time in their names get new names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExistingFile {
+    /// The output is refused.
+    #[default]
+    Refuse,
+    /// Lines are appended, if it begins as the file of this run would.
+    Append,
+    /// It is replaced.
+    Overwrite,
+}
 
 /// The longest incomplete last line that is cut off. The file of another program is not touched.
 const LINE_BYTES_MAX: u64 = 1 << 20;

@@ -45,7 +45,8 @@ pub(crate) struct OutputArguments {
     )]
     pub(crate) anonymise: Option<String>,
 
-    /// Sort the records by start time and key; holds all of them in memory until the input ends.
+    /// Sort the records by start time and key; holds all of them in memory until the input ends. Records
+    /// that do not fit into half of the machine's memory are sorted in parts, with a warning. Not with -i.
     #[arg(long, help_heading = "Reports")]
     pub(crate) sort: bool,
 

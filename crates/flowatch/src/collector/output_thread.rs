@@ -4,6 +4,7 @@
 mod output_state;
 mod stall;
 
+use crate::signals;
 use engine::{CoalescingReceiver, Recycler};
 use export::{ExportError, Exporter, NetCounters, Notices};
 use flow::RecordBatch;
@@ -13,11 +14,11 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, Builder, JoinHandle};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Capacity of an output thread's queue, in batches.
-const QUEUE_BATCHES: usize = 64;
+pub(super) const QUEUE_BATCHES: usize = 64;
 
 /// How often outputs that buffer records are flushed.
 pub(super) const FLUSH_EVERY: Duration = Duration::from_millis(500);
@@ -105,6 +106,8 @@ pub(super) struct OutputWriter {
     state: Arc<OutputState>,
     /// How much of its loss has been added to `status`.
     lost_reported: u64,
+    /// Number of the last request to reopen the output that was met.
+    reopened: u64,
 }
 
 impl OutputWriter {
@@ -124,6 +127,7 @@ impl OutputWriter {
             status: status.clone(),
             state,
             lost_reported: 0,
+            reopened: signals::reopen_requests(),
         }
     }
 
@@ -157,12 +161,19 @@ impl OutputWriter {
         }
     }
 
+    /// Writes buffered records, and reopens the output if that was requested.
     fn flush(&mut self) {
-        self.run(|exporter| exporter.flush());
+        let requests = signals::reopen_requests();
+        if requests == self.reopened {
+            self.run(|exporter| exporter.flush());
+        } else {
+            self.reopened = requests;
+            self.run(|exporter| exporter.reopen());
+        }
     }
 
     /// Completes the output.
-    fn finish(mut self) {
+    pub(super) fn finish(mut self) {
         self.run(|exporter| exporter.finish());
         *lock(&self.state.net) = self.output.exporter.net_counters();
     }
@@ -211,8 +222,11 @@ pub(super) struct OutputThread {
 impl OutputThread {
     /// Starts the thread. The last thread to write a batch returns it to `recycler`. With `waits`,
     /// [`write`](Self::write) waits for the output, if it `is_unlimited` until the run is interrupted.
+    ///
+    /// # Errors
+    /// If the thread cannot start; the output is then finished.
     pub(super) fn start(
-        mut writer: OutputWriter,
+        writer: OutputWriter,
         recycler: Recycler,
         waits: bool,
         is_unlimited: bool,
@@ -221,7 +235,13 @@ impl OutputThread {
         let batches = CoalescingReceiver::new(batches);
         let status = writer.status.clone();
         let state = Arc::clone(&writer.state);
+        // A thread that cannot start drops its work, which must not take the output along.
+        let slot = Arc::new(Mutex::new(Some(writer)));
+        let writer = Arc::clone(&slot);
         let work = move || {
+            let Some(mut writer) = lock(&writer).take() else {
+                return;
+            };
             writer.state.activity.observe_this_thread();
             let mut flushed = Instant::now();
             loop {
@@ -245,9 +265,14 @@ impl OutputThread {
             }
             writer.finish();
         };
+        let thread = hw::threads::spawn("writer", work).inspect_err(|_| {
+            if let Some(writer) = lock(&slot).take() {
+                writer.finish();
+            }
+        })?;
         Ok(Self {
             queue,
-            thread: Builder::new().name("writer".into()).spawn(work)?,
+            thread,
             state,
             status,
             waits,

@@ -124,7 +124,7 @@ impl Peer {
 /// Runs until all connections have ended, the time is up, or a signal arrives.
 pub(super) fn run(arguments: &GenArguments, plan: ClosedLoopPlan) -> Result<ExitCode, Failure> {
     let stop = Stop::default();
-    signals::stop_on_signals(&stop)
+    signals::stop_on_signals(&stop, signals::HangUp::Ends)
         .map_err(|error| Failure::Message(format!("signals: {error}")))?;
     let truth = arguments.truth.as_deref().map(file_identity::normalize);
     if let Some(path) = &truth {

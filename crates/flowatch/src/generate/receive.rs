@@ -55,7 +55,7 @@ struct Summary {
 /// Counts until all packets have arrived, the time is up, the capture ends, or a signal arrives.
 pub(super) fn run(arguments: &GenArguments, plan: &ReceivePlan) -> Result<ExitCode, Failure> {
     let stop = Stop::default();
-    signals::stop_on_signals(&stop)
+    signals::stop_on_signals(&stop, signals::HangUp::Ends)
         .map_err(|error| Failure::Message(format!("signals: {error}")))?;
     let mut port: Box<dyn Port> = match plan {
         ReceivePlan::Interface(name) => endpoints::source(name, &arguments.eal)?,

@@ -27,7 +27,7 @@ const QUEUE_SIZE_DEFAULT: usize = 4096;
 /// with more the packets leave the cache.
 const SHARED_READING_RING: usize = 2048;
 
-/// The most records held back for merging: about 150 MB.
+/// The most records held back for merging: about 260 MB.
 const MERGE_HELD_MAX: usize = 1 << 20;
 
 /// Returns the options of the engine, with those of its meters.
@@ -212,7 +212,7 @@ fn acquisition(
 }
 
 /// Returns the machine's memory in bytes, if known.
-fn machine_memory() -> Option<u64> {
+pub(super) fn machine_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text
         .lines()

@@ -1,5 +1,6 @@
 //! The outputs of records, and how the flags about them combine.
 
+use super::engine::machine_memory;
 use super::error::PlanError;
 use super::source::Source;
 use crate::arguments::WatchArguments;
@@ -10,6 +11,9 @@ use export::{AnonymiseError, Anonymiser, ExistingFile, ExportOptions, Format, Sp
 use flow::MeterOptions;
 use port::Input;
 use std::path::Path;
+
+/// Memory for records to sort, if that of the machine is unknown.
+const SORT_BYTES_MAX: u64 = 1 << 30;
 
 /// Where records go, and what happens to them before.
 #[derive(Debug)]
@@ -37,6 +41,13 @@ pub(super) fn check(
     if flags.rotate.is_some() && specs.is_empty() {
         return Err("--rotate needs an output file: add one, such as -o csv:flows.csv".into());
     }
+    if flags.sort && source.is_live() {
+        return Err(
+            "--sort with -i: the records of a link would have to be held until it ends; sort the finished file \
+             instead, or sort the records of a capture (-r)"
+                .into(),
+        );
+    }
     let anonymiser = anonymiser(arguments)?;
     check_files(source, &specs, arguments)?;
     Ok((specs, anonymiser))
@@ -63,6 +74,7 @@ pub(super) fn outputs(
         collector: CollectorOptions {
             values_per_record: meter.schema().statistics.len(),
             sort: flags.sort,
+            sort_bytes_max: machine_memory().map_or(SORT_BYTES_MAX, |memory| memory / 2),
             top: arguments.reports.top as usize,
             anonymiser: anonymiser.map(|it| it.for_flows(meter.flow).with_seed(meter.seed)),
             wait_for_slow_outputs: !live,

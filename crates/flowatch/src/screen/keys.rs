@@ -27,7 +27,7 @@ impl Keys {
         let (sender, events) = channel();
         let stopped = Arc::new(AtomicBool::new(false));
         let stop = stopped.clone();
-        thread::Builder::new().name("keys".into()).spawn(move || {
+        hw::threads::spawn("keys", move || {
             while !stop.load(Ordering::Relaxed) && stream() == Some(on) {
                 while event::poll(Duration::ZERO).is_ok_and(|pressed| pressed) {
                     let Ok(event) = event::read() else {

@@ -86,10 +86,11 @@ pub(crate) fn named_pipe(directory: &Path) -> PathBuf {
     pipe
 }
 
-/// Whether a line is a message about waiting, which any run may print on a busy machine. Tests that
-/// expect such a message wait for it.
+/// Whether a line is a message about waiting, which any run may print on a busy machine, or the one that a
+/// live run is ready. Tests that expect such a message wait for it.
 fn is_wait_message(line: &str) -> bool {
     [
+        "listening on ",
         "the link is down; waiting up to",
         ": the link is up",
         "an output has not accepted all records yet",
@@ -139,6 +140,27 @@ impl Running {
     /// Takes its standard output. The caller reads it before [`Running::finish`].
     pub(crate) fn stdout(&mut self) -> ChildStdout {
         self.child.stdout.take().unwrap()
+    }
+
+    /// Gives back what [`Running::stdout`] returned, for [`Running::finish`] to read the rest.
+    pub(crate) fn return_stdout(&mut self, stdout: ChildStdout) {
+        self.child.stdout = Some(stdout);
+    }
+
+    /// Sends a signal as soon as the process handles it.
+    pub(crate) fn signal_when_handled(&self, name: &str) {
+        let deadline = Instant::now() + TIMEOUT;
+        let status = format!("/proc/{}/status", self.id());
+        let handles = |text: &str| {
+            let mask = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+            // SIGUSR1, which is handled together with all others.
+            mask.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).unwrap() >> 9 & 1 == 1)
+        };
+        while !handles(&fs::read_to_string(&status).unwrap()) {
+            assert!(Instant::now() < deadline, "it does not handle signals");
+            thread::sleep(POLL_INTERVAL);
+        }
+        self.signal(name);
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -72,9 +72,12 @@ fn wakeups(waking: Waking, period: Duration, count: usize) -> (Vec<f64>, Option<
         }
         (times, refused)
     };
-    thread::spawn(work)
-        .join()
-        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    match hw::threads::spawn("wakeups", work) {
+        Ok(thread) => thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    }
 }
 
 /// The occupancy at the wakeups of one thread with one period.

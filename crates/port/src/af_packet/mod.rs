@@ -433,6 +433,10 @@ impl Port for AfPacket {
         self.counters
     }
 
+    fn memory_bytes(&self) -> usize {
+        self.ring.memory_bytes()
+    }
+
     fn name(&self) -> &str {
         &self.name
     }

@@ -96,6 +96,11 @@ pub(super) struct Ring {
 }
 
 impl Ring {
+    /// Returns the memory of the ring, in bytes.
+    pub(super) const fn memory_bytes(&self) -> usize {
+        self.memory.length
+    }
+
     /// Requests the ring from the kernel and maps it.
     pub(super) fn new(socket: &Socket, options: &Options, links: Links) -> io::Result<Self> {
         let block_bytes = options.block_bytes_in_pages();

@@ -161,10 +161,10 @@ fn initialize(arguments: &[String]) -> Result<(), PortError> {
             (start(), String::new())
         }
     };
-    let thread = std::thread::Builder::new().name("eal".into()).spawn(start);
-    let outcome = thread.map(std::thread::JoinHandle::join);
-    let Ok(Ok((result, printed))) = outcome else {
-        return Err(PortError::Failed("cannot start a thread for DPDK".into()));
+    let thread =
+        hw::threads::spawn("eal", start).map_err(|error| PortError::Failed(error.to_string()))?;
+    let Ok((result, printed)) = thread.join() else {
+        return Err(PortError::Failed("the start of DPDK panicked".into()));
     };
     keep_log(&printed);
     let output = printed + &new_log();

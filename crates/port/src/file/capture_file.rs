@@ -142,6 +142,9 @@ impl CaptureFile {
                 Ok(Filled::Idle) => return Ok(Advanced::Idle),
                 Ok(Filled::End) => {
                     self.ended = true;
+                    if let Some(fault) = self.report_shrinking() {
+                        return Ok(fault);
+                    }
                     if self.is_truncated() {
                         return Ok(self.report_truncation(needed));
                     }
@@ -249,6 +252,29 @@ impl CaptureFile {
         self.fault(format_args!("{fault} at byte {offset}; {consequence}"))
     }
 
+    /// Reports a file that became shorter before all of it was read. It may end between two packets, so
+    /// that nothing else shows the loss.
+    fn report_shrinking(&mut self) -> Option<Advanced> {
+        let source = self.buffer.reader().source()?;
+        let (before, read) = (source.size()?, source.bytes_read());
+        let now = source.changed_size()?;
+        (now < before && read < before).then(|| {
+            self.fault(format_args!(
+                "the file shrank from {before} to {now} bytes while it was read, after {read} bytes: another \
+                 program has truncated it"
+            ))
+        })
+    }
+
+    /// Returns what to add to the message about a truncated capture.
+    fn growth(&self) -> String {
+        let source = self.buffer.reader().source();
+        let grown = source.and_then(|source| source.changed_size()?.checked_sub(source.size()?));
+        grown.map_or_else(String::new, |bytes| {
+            format!("; {bytes} bytes were added while it was read: it is still being written")
+        })
+    }
+
     fn report_truncation(&mut self, needed: usize) -> Advanced {
         let unit = match self.format {
             Some(Format::Pcap(_)) => "a packet",
@@ -256,13 +282,14 @@ impl CaptureFile {
         };
         let skip = self.buffer.pending_skip();
         let available = self.buffer.bytes().len();
+        let growth = self.growth();
         if skip > 0 {
             return self.fault(format_args!(
-                "the capture is truncated in {unit}, {skip} bytes are missing"
+                "the capture is truncated in {unit}, {skip} bytes are missing{growth}"
             ));
         }
         self.fault(format_args!(
-            "the capture is truncated in {unit}, after {available} of at least {needed} bytes"
+            "the capture is truncated in {unit}, after {available} of at least {needed} bytes{growth}"
         ))
     }
 

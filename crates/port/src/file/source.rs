@@ -77,6 +77,8 @@ impl Input {
         }
         Ok(Source {
             size: size(&metadata),
+            // Without a second descriptor, a change is not noticed.
+            file: metadata.is_file().then(|| file.try_clone().ok()).flatten(),
             pipe: (!metadata.is_file()).then(|| file.as_raw_fd()),
             reader: Box::new(file),
             bytes_read: 0,
@@ -109,6 +111,8 @@ pub(super) struct Source {
     reader: Box<dyn Read + Send>,
     /// The descriptor to poll before a read that could block; owned by `reader`.
     pipe: Option<RawFd>,
+    /// The file, to learn whether it has changed.
+    file: Option<File>,
     size: Option<u64>,
     bytes_read: u64,
 }
@@ -119,9 +123,16 @@ impl Source {
         Self {
             reader,
             pipe: None,
+            file: None,
             size: None,
             bytes_read: 0,
         }
+    }
+
+    /// Returns the size of the file now, if it is not the one at the start.
+    pub(super) fn changed_size(&self) -> Option<u64> {
+        let now = self.file.as_ref()?.metadata().ok()?.len();
+        (Some(now) != self.size).then_some(now)
     }
 
     /// Bytes read so far.

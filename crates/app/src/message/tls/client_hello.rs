@@ -210,9 +210,9 @@ impl<'a> ClientHello<'a> {
     }
 }
 
-/// The extensions up to [`LIST_MAX`].
+/// The first [`LIST_MAX`] extensions.
 fn first_extensions(extensions: &[u8]) -> &[u8] {
-    // Most hellos are too short for so many.
+    // Most hellos are too short to have more.
     if extensions.len() <= 4 * LIST_MAX {
         return extensions;
     }

@@ -114,13 +114,15 @@ fn testpmd(seconds: f64) -> Result<f64, TrialError> {
         .spawn()
         .map_err(|error| missing("dpdk-testpmd (apt-get install dpdk-dev)", error))?;
     let mut text = String::new();
-    let reading = child.stdout.take().map(|mut stdout| {
-        thread::spawn(move || {
+    // Without the thread nothing is read, which is reported as a missing rate.
+    let reading = child.stdout.take().and_then(|mut stdout| {
+        hw::threads::spawn("testpmd", move || {
             let mut text = Vec::new();
             // After an error the text so far is used.
             let _ = stdout.read_to_end(&mut text);
             String::from_utf8_lossy(&text).into_owned()
         })
+        .ok()
     });
     // Starting takes a second; the first rate covers only part of its interval.
     thread::sleep(Duration::from_secs_f64(seconds.max(2.0) + 2.2));
