@@ -16,6 +16,7 @@ mod measurement_summary;
 mod messages;
 mod net_summary;
 mod plan;
+mod privileges;
 mod progress_display;
 mod progress_text;
 mod protocol_name;

@@ -7,6 +7,7 @@ use crate::net_summary::SummaryNet;
 use crate::plan::Plan;
 use engine::{Books, Count, Report};
 use flow::{FlowDefinition, Record};
+use sandbox::Status;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wire::{Malformed, NoFlow};
@@ -62,6 +63,8 @@ pub(crate) struct Summary {
     /// Records lost: each output's `lost`, and those lost before they reached the outputs.
     records_lost: u64,
     per_queue: Vec<SummaryQueue>,
+    /// What the process had given up.
+    sandbox: Status,
     top_flows: Vec<TopFlow>,
 }
 
@@ -201,9 +204,11 @@ impl Summary {
         collected: &CollectorReport,
         records_lost: u64,
         cpu_seconds: f64,
+        sandboxed: &Status,
     ) -> Self {
         let books = &report.books;
         Self {
+            sandbox: sandboxed.clone(),
             schema_version: SCHEMA_VERSION,
             version: env!("CARGO_PKG_VERSION"),
             packets: books.received.packets,

@@ -5,6 +5,7 @@ use crate::collector::{Collector, CollectorReport, Output, OutputStatus};
 use crate::cpu_time;
 use crate::messages::{warn, warn_all};
 use crate::plan::{Outputs, Plan, Source};
+use crate::privileges;
 use crate::progress_display::ProgressDisplay;
 use crate::signals;
 use crate::snaplen_warnings;
@@ -15,6 +16,7 @@ use crate::summary_text::SummaryText;
 use engine::{EngineError, Input, Measurements, Options, Progress, Report};
 use export::ExportError;
 use port::{Limit, Port, PortError};
+use sandbox::Status;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::thread::{self, ScopedJoinHandle};
@@ -37,6 +39,7 @@ const OUTPUT_STALL_WARNING: Duration = Duration::from_secs(3);
 
 /// Executes a plan.
 pub(crate) fn run(mut plan: Plan) -> ExitCode {
+    sandbox::restrict_new_files();
     if let Err(error) = signals::stop_on_signals(&plan.engine.stop) {
         return failed(&format!("signals: {error}"));
     }
@@ -76,6 +79,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         }
         Err(error) => return failed(&error.to_string()),
     };
+    let sandboxed = privileges::give_up(&plan);
     display.open(&plan);
     let input = Input {
         same_packets: !live && ports.len() > 1,
@@ -103,7 +107,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     {
         warn(fault);
     }
-    if let Err(error) = print_summary(&plan, &report, &collected, records_lost) {
+    if let Err(error) = print_summary(&plan, &report, &collected, records_lost, &sandboxed) {
         return failed(&error.to_string());
     }
     exit_code(&plan, &report, &collected, records_lost)
@@ -230,11 +234,16 @@ fn open_ports(plan: &Plan) -> Result<Vec<Box<dyn Port>>, PortError> {
     let mut ports: Vec<Box<dyn Port>> = Vec::new();
     match &plan.source {
         Source::Files(inputs) => {
+            // All files are read with the same rights, the first and those opened later.
+            privileges::change_user(plan)?;
             for _ in 0..plan.queues {
                 ports.push(Box::new(port::CaptureFiles::open_available(inputs)?));
             }
         }
-        Source::Live(names) => ports = sources::open(names, &plan.live_options())?,
+        Source::Live(names) => {
+            ports = sources::open(names, &plan.live_options())?;
+            privileges::change_user(plan)?;
+        }
     }
     // Each queue of a link receives part of its packets, so the queues share one limit. Each thread
     // that reads a file sees all of its packets and needs a limit of its own.
@@ -295,6 +304,7 @@ fn print_summary(
     report: &Report,
     collected: &CollectorReport,
     records_lost: u64,
+    sandboxed: &Status,
 ) -> io::Result<()> {
     for link in &report.unknown_links {
         warn(&format!(
@@ -306,7 +316,8 @@ fn print_summary(
     let text = match plan.reports.summary {
         SummaryArgument::None => return Ok(()),
         SummaryArgument::Json => {
-            let summary = Summary::new(plan, report, collected, records_lost, cpu.as_secs_f64());
+            let cpu = cpu.as_secs_f64();
+            let summary = Summary::new(plan, report, collected, records_lost, cpu, sandboxed);
             serde_json::to_string(&summary)? + "\n"
         }
         // A reader that closed the pipe does not want the summary.
@@ -317,6 +328,7 @@ fn print_summary(
             collected,
             records_lost,
             cpu,
+            sandboxed,
         }
         .render(),
     };
