@@ -6,6 +6,7 @@
 
 mod bench;
 mod ci;
+mod deny;
 mod fuzz;
 mod golden;
 mod measure;
@@ -29,7 +30,8 @@ cargo xtask COMMAND
                               documentation, the first command of the README
   tidy [--report]             rules of this repository that no compiler or linter checks;
                               --report lists what each rule finds, also those not enforced yet
-  setup [--bench] [--fuzz] [--golden] [--dpdk]
+  deny                        licences, sources, duplicates and advisories of dependencies
+  setup [--bench] [--deny] [--fuzz] [--golden] [--dpdk]
                               install the packages that are needed (runs ./setup)
   fuzz [TARGET..] [--seconds N]
                               fuzz all or the named targets, N seconds each (60)
@@ -70,6 +72,10 @@ fn run() -> anyhow::Result<()> {
         "ci" => {
             no_more_arguments(&mut parser)?;
             ci::run()
+        }
+        "deny" => {
+            no_more_arguments(&mut parser)?;
+            deny::run()
         }
         "tidy" => {
             let mut report = false;

@@ -75,7 +75,7 @@ pub enum AnonymiseError {
     },
     /// The key file does not exist.
     #[error(
-        "key file {path}: no such file; specify another, or create a key: head -c 32 /dev/urandom > {path}"
+        "key file {path}: no such file; specify another, or create a key: (umask 077; head -c 32 /dev/urandom > {path})"
     )]
     NoKeyFile {
         /// The file.

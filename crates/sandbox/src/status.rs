@@ -56,7 +56,7 @@ impl Status {
     #[must_use]
     pub const fn parts(&self) -> [(&'static str, &State); 4] {
         [
-            ("no capabilities", &self.capabilities),
+            ("capabilities", &self.capabilities),
             ("no_new_privs", &self.no_new_privs),
             ("Landlock", &self.landlock),
             ("seccomp", &self.seccomp),
@@ -70,7 +70,7 @@ impl Status {
             .parts()
             .into_iter()
             .filter_map(|(name, state)| match state {
-                State::Missing(reason) => Some(format!("sandbox without {name}: {reason}")),
+                State::Missing(reason) => Some(format!("sandbox: {name} not in force: {reason}")),
                 _ => None,
             })
             .collect();
@@ -92,9 +92,14 @@ impl fmt::Display for Status {
             texts.push(format!("user {user}"));
         }
         for (name, state) in self.parts() {
+            // Of the other parts the name says what is in force.
+            let in_force = match name {
+                "capabilities" => "no capabilities",
+                name => name,
+            };
             texts.push(match state {
-                State::InForce(detail) if detail.is_empty() => name.to_owned(),
-                State::InForce(detail) => format!("{name} ({detail})"),
+                State::InForce(detail) if detail.is_empty() => in_force.to_owned(),
+                State::InForce(detail) => format!("{in_force} ({detail})"),
                 State::Off(reason) => format!("{name}: off ({reason})"),
                 State::Missing(reason) => format!("{name}: missing ({reason})"),
             });
@@ -123,7 +128,7 @@ mod tests {
         );
         assert_eq!(
             status.warnings(),
-            ["sandbox without Landlock: the kernel does not have it"]
+            ["sandbox: Landlock not in force: the kernel does not have it"]
         );
     }
 }

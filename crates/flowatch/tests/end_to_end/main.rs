@@ -27,6 +27,7 @@ mod measurements;
 mod models;
 mod namespace;
 mod outputs;
+mod privileges;
 mod records;
 mod reference;
 mod resolved_names;
