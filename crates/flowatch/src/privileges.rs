@@ -13,7 +13,8 @@ pub(crate) fn change_user(plan: &Plan) -> Result<(), PortError> {
     let Some(user) = &plan.privileges.user else {
         return Ok(());
     };
-    user.become_user(plan.privileges.needs.real_time)
+    let privileges = &plan.privileges;
+    user.become_user(privileges.needs.real_time, &privileges.exemptions)
         .map_err(|error| {
             let message = error.to_string();
             match error {

@@ -33,8 +33,11 @@ const LANDLOCK_VERSION: libc::c_uint = 1;
 pub struct Confinement {
     /// Gain no rights by executing a program (`PR_SET_NO_NEW_PRIVS`).
     pub no_new_privs: bool,
-    /// The capabilities to keep, as a set of bits; the others leave every set of the thread. `None`
-    /// keeps all.
+    /// Empty the bounding set: no program that is executed gets a capability. It needs `CAP_SETPCAP`, so
+    /// do it before a change of the user.
+    pub bounding_set: bool,
+    /// The capabilities to keep, as a set of bits; the others leave every set of the thread but the
+    /// bounding set. `None` keeps all.
     pub capabilities: Option<u64>,
     /// The Landlock ruleset to enforce. It needs `no_new_privs`.
     pub landlock: Option<OwnedFd>,
@@ -53,13 +56,14 @@ pub struct ConfinementReport {
     pub capabilities: Option<io::Error>,
     /// The first error of a thread that could not enforce the ruleset.
     pub landlock: Option<io::Error>,
-    /// Whether a thread could not drop capabilities from its bounding set: this needs `CAP_SETPCAP`.
+    /// Whether a thread could not empty its bounding set: this needs `CAP_SETPCAP`.
     pub keeps_bounding_set: bool,
 }
 
 /// What the handler does, and its errors (0: none). Statics, since a handler has no argument.
 static ACTIVE: AtomicBool = AtomicBool::new(false);
 static NO_NEW_PRIVS: AtomicBool = AtomicBool::new(false);
+static DROPS_BOUNDING_SET: AtomicBool = AtomicBool::new(false);
 static DROPS_CAPABILITIES: AtomicBool = AtomicBool::new(false);
 static KEPT_CAPABILITIES: AtomicU64 = AtomicU64::new(0);
 static RULESET: AtomicI32 = AtomicI32::new(-1);
@@ -83,6 +87,7 @@ pub fn all_threads(confinement: Confinement) -> io::Result<ConfinementReport> {
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     NO_NEW_PRIVS.store(confinement.no_new_privs, Ordering::SeqCst);
+    DROPS_BOUNDING_SET.store(confinement.bounding_set, Ordering::SeqCst);
     let kept = confinement.capabilities;
     DROPS_CAPABILITIES.store(kept.is_some(), Ordering::SeqCst);
     KEPT_CAPABILITIES.store(kept.unwrap_or(0), Ordering::SeqCst);
@@ -240,6 +245,9 @@ fn confine_this_thread() {
     if ruleset >= 0 && unsafe { libc::syscall(libc::SYS_landlock_restrict_self, ruleset, 0) } != 0 {
         note(&LANDLOCK_ERROR);
     }
+    if DROPS_BOUNDING_SET.load(Ordering::SeqCst) && !empty_bounding_set() {
+        KEEPS_BOUNDING_SET.store(true, Ordering::SeqCst);
+    }
     if DROPS_CAPABILITIES.load(Ordering::SeqCst)
         && drop_capabilities(KEPT_CAPABILITIES.load(Ordering::SeqCst)).is_err()
     {
@@ -264,7 +272,20 @@ struct CapabilityData {
     inheritable: u32,
 }
 
-/// Drops all capabilities but `kept` from all sets of the calling thread. The error is in `errno`.
+/// Empties the bounding set of the calling thread. Returns whether it is empty.
+fn empty_bounding_set() -> bool {
+    let mut is_empty = true;
+    for capability in 0..CAPABILITIES_MAX {
+        // SAFETY: no memory is passed; a number beyond the kernel's last capability is refused.
+        if unsafe { libc::prctl(libc::PR_CAPBSET_READ, capability, 0, 0, 0) } == 1 {
+            // SAFETY: as above.
+            is_empty &= unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } == 0;
+        }
+    }
+    is_empty
+}
+
+/// Drops all capabilities but `kept` from the other sets of the calling thread. The error is in `errno`.
 fn drop_capabilities(kept: u64) -> Result<(), ()> {
     // An old kernel has no ambient set, which is an empty one.
     // SAFETY: no memory is passed.
@@ -277,17 +298,6 @@ fn drop_capabilities(kept: u64) -> Result<(), ()> {
             0,
         )
     };
-    for capability in 0..CAPABILITIES_MAX {
-        // SAFETY: no memory is passed; a number beyond the kernel's last capability is refused.
-        let is_bounding = unsafe { libc::prctl(libc::PR_CAPBSET_READ, capability, 0, 0, 0) } == 1;
-        // SAFETY: as above.
-        if is_bounding
-            && kept >> capability & 1 == 0
-            && unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } != 0
-        {
-            KEEPS_BOUNDING_SET.store(true, Ordering::SeqCst);
-        }
-    }
     let header = CapabilityHeader {
         version: CAPABILITY_VERSION,
         thread: 0,

@@ -31,6 +31,7 @@ fn threads_that_run_already_are_confined_and_so_are_those_that_they_start() {
     let file = fs::File::open("/dev/null").unwrap();
     let report = all_threads(Confinement {
         no_new_privs: true,
+        bounding_set: true,
         capabilities: Some(0),
         landlock: Some(file.into()),
     })

@@ -149,6 +149,8 @@ fn rules(needs: &Needs) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     }
     let reads = needs.read_directories().into_iter();
     rules.extend(reads.map(|path| (path, reading())));
+    let above = needs.directories_above().into_iter();
+    rules.extend(above.map(|path| (path, writing())));
     let writes = needs.written_directories().into_iter();
     rules.extend(writes.map(|path| (path, writing())));
     rules

@@ -38,6 +38,7 @@ pub fn apply(needs: &Needs, exemptions: &Exemptions) -> Status {
     let has_landlock = landlock.is_some();
     let result = all_threads(Confinement {
         no_new_privs: is_on(Part::NoNewPrivs),
+        bounding_set: kept.is_some(),
         capabilities: kept.as_ref().map(capabilities::Kept::bits),
         landlock,
     });

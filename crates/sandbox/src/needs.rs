@@ -33,12 +33,25 @@ impl Needs {
 
     /// Returns the directories in which files are created, and files that are not regular.
     pub(crate) fn written_directories(&self) -> Vec<PathBuf> {
-        distinct(self.writes.iter().flat_map(|path| directories(path)))
+        distinct(self.writes.iter().flat_map(|path| match path.is_dir() {
+            true => path.canonicalize().into_iter().collect(),
+            false => directories(path),
+        }))
+    }
+
+    /// Returns the directories in which those of [`written_directories`](Self::written_directories) are
+    /// created anew after someone removed them: the directories above them, unless much else is in these.
+    /// (The kernel knows a directory by its inode, so that a rule for the removed one does not hold for
+    /// its successor.)
+    pub(crate) fn directories_above(&self) -> Vec<PathBuf> {
+        let written = self.written_directories();
+        let above = written.iter().filter(|path| path.is_dir());
+        let above = above.filter_map(|path| path.parent());
+        distinct(above.filter(|path| !is_shared(path)).map(Path::to_owned))
     }
 }
 
-/// Returns the directory that holds `path`, that of the file that a symbolic link names, and `path`
-/// itself if it is a directory. A device or pipe, or a file in the root or in `/dev`, stands for itself
+/// Returns the directory that holds `path`, and that of the file that a symbolic link names. A device or pipe, or a file in the root or in `/dev`, stands for itself
 /// only: its directory has much else.
 fn directories(path: &Path) -> Vec<PathBuf> {
     let existing = path.canonicalize().ok();
@@ -58,12 +71,40 @@ fn directories(path: &Path) -> Vec<PathBuf> {
         .as_ref()
         .and_then(|path| path.parent())
         .map(Path::to_owned);
-    let itself = existing.filter(|path| path.is_dir());
-    [named, target, itself]
+    [named, target]
         .into_iter()
         .flatten()
         .filter(|directory| !is_system(directory))
         .collect()
+}
+
+/// Directories that many programs share, so that no rule may cover them for the sake of one in them.
+const SHARED: [&str; 18] = [
+    "/",
+    "/dev",
+    "/etc",
+    "/home",
+    "/media",
+    "/mnt",
+    "/opt",
+    "/proc",
+    "/root",
+    "/run",
+    "/srv",
+    "/tmp",
+    "/usr",
+    "/var",
+    "/var/lib",
+    "/var/log",
+    "/var/spool",
+    "/var/tmp",
+];
+
+/// Whether a directory is one of many programs, or the home directory of a user.
+fn is_shared(directory: &Path) -> bool {
+    let is_home = directory.parent() == Some(Path::new("/home"))
+        || std::env::var_os("HOME").is_some_and(|home| directory == Path::new(&home));
+    is_home || SHARED.iter().any(|name| directory == Path::new(name))
 }
 
 fn is_system(directory: &Path) -> bool {
@@ -95,7 +136,20 @@ mod tests {
         assert_eq!(of(&root.join("new")), std::slice::from_ref(&root));
         assert_eq!(of(&root.join("in/a")), [root.join("in")]);
         assert_eq!(of(&root.join("link")), [root.clone(), root.join("in")]);
-        assert_eq!(of(&root.join("out")), [root.clone(), root.join("out")]);
+        let outputs = Needs {
+            writes: vec![root.join("out"), root.join("in/new")],
+            ..Needs::default()
+        };
+        assert_eq!(
+            outputs.written_directories(),
+            [root.join("in"), root.join("out")]
+        );
+        assert_eq!(outputs.directories_above(), std::slice::from_ref(&root));
+        let shared = Needs {
+            writes: vec!["/tmp/new".into(), "/dev/null".into()],
+            ..Needs::default()
+        };
+        assert_eq!(shared.directories_above(), [PathBuf::new(); 0]);
         assert_eq!(of(Path::new("/dev/null")), [PathBuf::from("/dev/null")]);
         assert_eq!(of(Path::new("/new")), [PathBuf::new(); 0]);
     }

@@ -1,5 +1,7 @@
 //! Changes the user of the process.
 
+use crate::part::{Exemptions, Part};
+use hw::confine::{Confinement, all_threads};
 use nix::unistd::{Gid, Uid, initgroups, setgroups, setresgid, setresuid};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_keep_capabilities};
 use std::ffi::CString;
@@ -67,7 +69,7 @@ impl User {
     ///
     /// # Errors
     /// If it is not permitted.
-    pub fn become_user(&self, real_time: bool) -> Result<(), UserError> {
+    pub fn become_user(&self, real_time: bool, exemptions: &Exemptions) -> Result<(), UserError> {
         if Uid::current() == self.uid && Uid::effective() == self.uid && !self.uid.is_root() {
             return Ok(());
         }
@@ -90,6 +92,13 @@ impl User {
         }
         .map_err(failed)?;
         setresgid(self.gid, self.gid, self.gid).map_err(failed)?;
+        if exemptions.reason(Part::Capabilities).is_none() {
+            // The user that is left may not do this later. An error shows in the status.
+            let _ = all_threads(Confinement {
+                bounding_set: true,
+                ..Confinement::default()
+            });
+        }
         if real_time {
             set_keep_capabilities(true).map_err(system)?;
         }

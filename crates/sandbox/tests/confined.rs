@@ -24,6 +24,11 @@ fn check(inputs: &Path, outputs: &Path, port: u16) {
     assert!(fs::read_dir("/sys/class/net").is_ok());
     std::thread::spawn(|| ()).join().unwrap();
     assert!(TcpStream::connect(("127.0.0.1", port)).is_ok());
+    // A removed directory, created anew.
+    fs::remove_dir(outputs).unwrap();
+    fs::create_dir(outputs).unwrap();
+    fs::write(outputs.join("flows"), "records").unwrap();
+    fs::remove_file(outputs.join("flows")).unwrap();
     // Nothing else.
     let denied = |result: std::io::Result<()>| {
         let error = result.unwrap_err();
@@ -31,7 +36,7 @@ fn check(inputs: &Path, outputs: &Path, port: u16) {
         assert!(kinds.contains(&error.kind()), "{error:?}");
     };
     denied(fs::read("/etc/passwd").map(drop));
-    denied(fs::read(outputs.join("../secret")).map(drop));
+    denied(fs::read(outputs.join("../../secret")).map(drop));
     denied(fs::write(inputs.join("new"), ""));
     denied(fs::write("/proc/self/comm", "x"));
     denied(TcpListener::bind("127.0.0.1:0").map(drop));
@@ -46,9 +51,9 @@ fn every_thread_reaches_what_the_run_needs_and_nothing_else() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("confined");
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir(&directory).unwrap();
-    let (inputs, outputs) = (directory.join("in"), directory.join("out"));
+    let (inputs, outputs) = (directory.join("in"), directory.join("parent/out"));
     for directory in [&inputs, &outputs] {
-        fs::create_dir(directory).unwrap();
+        fs::create_dir_all(directory).unwrap();
     }
     fs::write(inputs.join("first"), "").unwrap();
     fs::write(inputs.join("later"), "packets").unwrap();

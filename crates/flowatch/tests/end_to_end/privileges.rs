@@ -14,6 +14,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 use std::process::Command;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// A user that every system has: `nobody`.
@@ -131,6 +132,7 @@ fn user_owns_the_outputs_and_has_no_other_rights() {
                 .all(|id| id == NOBODY.to_string());
             assert!(all_nobody, "{name} {}", fields[ids]);
         }
+        assert_eq!(fields["CapBnd"], NO_CAPABILITY, "{name}");
         let groups: Vec<&str> = fields["Groups"].split_whitespace().collect();
         assert!(
             groups.iter().all(|group| *group == NOBODY.to_string()),
@@ -147,6 +149,8 @@ fn user_owns_the_outputs_and_has_no_other_rights() {
     while files().filter(|file| file.is_file()).count() < 2 {
         assert!(Instant::now() < deadline, "no second file");
         send_packets(&cable.sender);
+        // Longer than the idle timeout: the flows end.
+        thread::sleep(Duration::from_millis(500));
     }
     running.signal("INT");
     let summary = read_summary(&mut running);
@@ -238,7 +242,7 @@ fn kernel_without_landlock_or_seccomp_is_said_and_the_run_goes_on() {
         (libc::SYS_seccomp, "seccomp", "landlock"),
     ] {
         // A filter of this thread, which the program inherits, takes the system call away.
-        let outcome = std::thread::spawn(move || {
+        let outcome = thread::spawn(move || {
             let filter = SeccompFilter::new(
                 [(call, Vec::new())].into(),
                 SeccompAction::Allow,

@@ -21,7 +21,7 @@ fn write_key(path: &Path, key: &[u8]) {
 }
 
 #[test]
-fn key_file_that_others_can_read_or_change_is_refused_with_the_remedy() {
+fn key_file_that_others_can_read_or_change_is_refused_with_a_hint() {
     let directory = tempfile::tempdir().unwrap();
     let key = directory.path().join("key");
     let flags = format!("--anonymise crypto-pan={}", key.display());
@@ -42,9 +42,9 @@ fn key_file_that_others_can_read_or_change_is_refused_with_the_remedy() {
             continue;
         }
         assert_eq!(outcome.code, Some(2));
-        let remedy = format!("chmod go-w,o-r '{}'", key.display());
-        assert!(outcome.stderr.contains(&remedy), "{}", outcome.stderr);
-        // The remedy is one.
+        let hint = format!("chmod go-w,o-r '{}'", key.display());
+        assert!(outcome.stderr.contains(&hint), "{}", outcome.stderr);
+        // The hint is right.
         let status = std::process::Command::new("chmod")
             .arg("go-w,o-r")
             .arg(&key)
