@@ -234,11 +234,11 @@ fn confine_this_thread() {
         let code = io::Error::last_os_error().raw_os_error().unwrap_or(0);
         let _ = error.compare_exchange(0, code, Ordering::SeqCst, Ordering::SeqCst);
     };
-    // SAFETY: no memory is passed.
-    if NO_NEW_PRIVS.load(Ordering::SeqCst)
-        && unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0
-    {
-        note(&NO_NEW_PRIVS_ERROR);
+    if NO_NEW_PRIVS.load(Ordering::SeqCst) {
+        // SAFETY: no memory is passed.
+        if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
+            note(&NO_NEW_PRIVS_ERROR);
+        }
     }
     let ruleset = RULESET.load(Ordering::SeqCst);
     // SAFETY: no memory is passed; a number that is no ruleset is refused.

@@ -149,8 +149,8 @@ mod tests {
             writes: vec!["/tmp/new".into(), "/dev/null".into()],
             ..Needs::default()
         };
-        assert_eq!(shared.directories_above(), [PathBuf::new(); 0]);
+        assert!(shared.directories_above().is_empty());
         assert_eq!(of(Path::new("/dev/null")), [PathBuf::from("/dev/null")]);
-        assert_eq!(of(Path::new("/new")), [PathBuf::new(); 0]);
+        assert!(of(Path::new("/new")).is_empty());
     }
 }
