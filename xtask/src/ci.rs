@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, ensure};
 
 use crate::workspace::{cargo, run as run_command, shown};
-use crate::{readme, tidy};
+use crate::{deny, readme, tidy};
 
 /// All features, so that lints, tests and documentation run once and cover everything.
 const ALL: &str = "flowatch/dpdk,flowatch-port/dpdk";
@@ -26,6 +26,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
         ]))
     })?;
     step("tidy", tidy::run)?;
+    step("dependencies", check_dependencies)?;
     step("lints", || {
         run_command(cargo(&[
             "clippy",
@@ -72,6 +73,15 @@ pub(crate) fn run() -> anyhow::Result<()> {
         ),
     }
     Ok(())
+}
+
+/// Checks the dependencies. Where `CI` is set, the tool must be there.
+fn check_dependencies() -> anyhow::Result<()> {
+    if std::env::var_os("CI").is_none() && !deny::is_installed() {
+        println!("ci: SKIPPED dependencies: cargo-deny is not installed (./setup --deny)");
+        return Ok(());
+    }
+    deny::run()
 }
 
 /// Runs tests and shows their output; returns how many printed that they were skipped.

@@ -6,6 +6,7 @@
 
 mod bench;
 mod ci;
+mod deny;
 mod fuzz;
 mod golden;
 mod measure;
@@ -28,7 +29,8 @@ cargo xtask COMMAND
   ci                          all checks before a commit: formatting, tidy, lints, tests,
                               documentation, the first command of the README
   tidy                        rules of this repository that no compiler or linter checks
-  setup [--bench] [--fuzz] [--golden] [--dpdk]
+  deny                        licences, sources, duplicates and advisories of dependencies
+  setup [--bench] [--deny] [--fuzz] [--golden] [--dpdk]
                               install the packages that are needed (runs ./setup)
   fuzz [TARGET..] [--seconds N]
                               fuzz all or the named targets, N seconds each (60)
@@ -69,6 +71,10 @@ fn run() -> anyhow::Result<()> {
         "ci" => {
             no_more_arguments(&mut parser)?;
             ci::run()
+        }
+        "deny" => {
+            no_more_arguments(&mut parser)?;
+            deny::run()
         }
         "tidy" => {
             no_more_arguments(&mut parser)?;

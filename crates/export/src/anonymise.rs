@@ -21,11 +21,18 @@ use flow::{FlowDefinition, Record, RecordBatch};
 use flow_id_cipher::FlowIdCipher;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use wire::FlowKey;
 
 /// Limit on reading the key file: no key is longer, and a device file never ends.
 const KEY_FILE_BYTES_MAX: u64 = 4096;
+
+/// The permission bits of a file's mode.
+const PERMISSION_BITS: u32 = 0o7777;
+
+/// Permissions that no key file may have: read by others, written by others or the group.
+const EXPOSING_BITS: u32 = 0o026;
 
 /// Replaces addresses; the same address always gets the same replacement.
 ///
@@ -68,7 +75,7 @@ pub enum AnonymiseError {
     },
     /// The key file does not exist.
     #[error(
-        "key file {path}: no such file; specify another, or create a key: head -c 32 /dev/urandom > {path}"
+        "key file {path}: no such file; specify another, or create a key: (umask 077; head -c 32 /dev/urandom > {path})"
     )]
     NoKeyFile {
         /// The file.
@@ -79,6 +86,18 @@ pub enum AnonymiseError {
     Permission {
         /// The file.
         path: String,
+    },
+    /// Users other than its owner and group can read the key file, or it can be changed by users other
+    /// than its owner.
+    #[error(
+        "key file {path}: its permissions ({mode:04o}) let other users read or change the key; protect it: chmod \
+         go-w,o-r '{path}'"
+    )]
+    Exposed {
+        /// The file.
+        path: String,
+        /// Its permission bits.
+        mode: u32,
     },
     /// Reading the key file failed.
     #[error("key file {path}: {source}; specify a readable file that contains a key of 32 bytes")]
@@ -314,8 +333,17 @@ fn replace_parts(
 
 fn read_key(path: &Path) -> Result<CryptoPan, AnonymiseError> {
     let mut bytes = Vec::new();
+    let mut mode = 0;
     File::open(path)
-        .and_then(|file| file.take(KEY_FILE_BYTES_MAX).read_to_end(&mut bytes))
+        .and_then(|file| {
+            // Of the open file: the path may name another one a moment later. A pipe has no permissions
+            // that mean anything.
+            let metadata = file.metadata()?;
+            if metadata.is_file() {
+                mode = metadata.permissions().mode() & PERMISSION_BITS;
+            }
+            file.take(KEY_FILE_BYTES_MAX).read_to_end(&mut bytes)
+        })
         .map_err(|source| {
             let path = path.display().to_string();
             match source.kind() {
@@ -324,6 +352,10 @@ fn read_key(path: &Path) -> Result<CryptoPan, AnonymiseError> {
                 _ => AnonymiseError::KeyFile { path, source },
             }
         })?;
+    if mode & EXPOSING_BITS != 0 {
+        let path = path.display().to_string();
+        return Err(AnonymiseError::Exposed { path, mode });
+    }
     CryptoPan::from_file_contents(&bytes).map_err(|reason| AnonymiseError::Key {
         path: path.display().to_string(),
         reason,

@@ -31,7 +31,7 @@ pub use anonymise::{AnonymiseError, Anonymiser};
 pub use column::SCHEMA_VERSION;
 pub use error::ExportError;
 pub use exporter::Exporter;
-pub use net::{NetCounters, NetLoss, Notices};
+pub use net::{Endpoint, NetCounters, NetLoss, Notices};
 pub use options::ExportOptions;
 pub use output::Compression;
 pub use output::ExistingFile;
@@ -42,7 +42,7 @@ pub use target::{Format, Spec, SpecError, Target};
 use compat::{rrd::Rrd, tstat::Tstat};
 use flow::Schema;
 use lines::{LineExporter, LineFormat};
-use net::{Endpoint, LineEncoder};
+use net::LineEncoder;
 use std::collections::HashSet;
 use std::path::Path;
 

@@ -6,6 +6,7 @@ pub(crate) mod flows;
 pub(crate) mod generate;
 pub(crate) mod input;
 pub(crate) mod lab;
+pub(crate) mod privileges;
 pub(crate) mod reports;
 pub(crate) mod value;
 
@@ -15,6 +16,7 @@ use engine::EngineArguments;
 use flows::FlowArguments;
 use input::{DpdkArguments, InputArguments};
 use lab::LabCommand;
+use privileges::PrivilegeArguments;
 use reports::{OutputArguments, ReportArguments};
 use std::ffi::OsString;
 
@@ -94,6 +96,9 @@ pub(crate) struct WatchArguments {
 
     #[command(flatten)]
     pub(crate) input: InputArguments,
+
+    #[command(flatten)]
+    pub(crate) privileges: PrivilegeArguments,
 }
 
 #[cfg(test)]

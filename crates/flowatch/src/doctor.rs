@@ -10,6 +10,7 @@ pub(crate) mod finding;
 mod interfaces;
 mod kernel;
 mod machine;
+mod sandbox;
 pub(crate) mod system;
 mod terminal;
 
@@ -62,6 +63,7 @@ fn examine(system: &System, terminal: &terminal::Terminal) -> Vec<Section> {
             interfaces::findings(&interfaces, interfaces::offloads),
         ),
         section("Kernel", kernel::findings(system)),
+        section("Sandbox", sandbox::findings(system, &::sandbox::offered())),
         section("Reports", terminal.findings()),
     ]);
     sections
@@ -113,6 +115,7 @@ mod tests {
             "DPDK",
             "Interfaces",
             "Kernel",
+            "Sandbox",
             "Reports",
         ] {
             assert!(text.lines().any(|line| line == title), "{text}");

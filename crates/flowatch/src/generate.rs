@@ -42,6 +42,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Runs `gen` with these flags.
 pub(crate) fn run(arguments: &GenArguments) -> ExitCode {
+    sandbox::restrict_new_files();
     match Task::new(arguments) {
         Ok(Task::Send(plan)) => finish(send_all(arguments, &plan)),
         Ok(Task::Receive(plan)) => finish(receive::run(arguments, &plan)),

@@ -18,6 +18,7 @@ mod memory_plan;
 mod messages;
 mod net_summary;
 mod plan;
+mod privileges;
 mod progress_display;
 mod progress_text;
 mod protocol_name;

@@ -10,10 +10,12 @@ mod error;
 mod filter;
 mod meter;
 mod outputs;
+mod privileges;
 mod source;
 
 pub(crate) use error::PlanError;
 pub(crate) use outputs::Outputs;
+pub(crate) use privileges::Privileges;
 pub(crate) use source::Source;
 
 use crate::arguments::WatchArguments;
@@ -38,6 +40,8 @@ pub(crate) struct Plan {
     pub(crate) engine: Options,
     pub(crate) outputs: Outputs,
     pub(crate) reports: ReportArguments,
+    /// What the run gives up once its inputs and outputs are open.
+    pub(crate) privileges: Privileges,
 }
 
 impl Plan {
@@ -51,11 +55,15 @@ impl Plan {
         sources::check(&arguments.interfaces, &arguments)?;
         let checked = outputs::check(&arguments, &source)?;
         let engine = engine::options(&arguments, &source)?;
+        let queues = usize::from(arguments.engine.queues);
+        let privileges =
+            privileges::privileges(&arguments.privileges, &source, &checked.0, &engine)?;
         Ok(Self {
+            privileges,
             outputs: outputs::outputs(checked, &arguments, &engine.meter, source.is_live()),
             engine,
             filter: filter::expression(&filter, &source)?,
-            queues: usize::from(arguments.engine.queues),
+            queues,
             input: arguments.input,
             dpdk: arguments.dpdk,
             reports: arguments.reports,

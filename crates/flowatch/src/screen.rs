@@ -36,6 +36,7 @@ use ratatui::Terminal;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::{cursor, execute, terminal};
+use ratatui::layout::{Position, Rect};
 use std::io::{self, Write};
 use std::panic;
 use std::sync::Once;
@@ -62,9 +63,12 @@ pub(crate) enum Action {
     ExitNow,
 }
 
+/// The terminal that the screen is drawn on.
+type ScreenTerminal = Terminal<CrosstermBackend<Box<dyn Write>>>;
+
 /// An open live screen.
 pub(crate) struct Screen {
-    terminal: Terminal<CrosstermBackend<Box<dyn Write>>>,
+    terminal: ScreenTerminal,
     keys: Keys,
     dashboard: Dashboard,
     stop: Stop,
@@ -95,7 +99,7 @@ impl Screen {
         let mut output = writer(stream);
         execute!(output, terminal::EnterAlternateScreen, cursor::Hide)?;
         let mut terminal = Terminal::new(CrosstermBackend::new(output))?;
-        terminal.clear()?;
+        clear(&mut terminal)?;
         let face = Dashboard::new(title, Palette::from_environment());
         Ok(Self {
             terminal,
@@ -145,7 +149,7 @@ impl Screen {
             match event {
                 Event::Key(key) if key.kind != KeyEventKind::Release => {
                     if is_redraw(key) {
-                        self.terminal.clear()?;
+                        clear(&mut self.terminal)?;
                     } else if is_end(key) {
                         action = end(&self.stop);
                     } else if let KeyCode::Char(letter) = key.code {
@@ -159,6 +163,13 @@ impl Screen {
         }
         Ok((action, needs_redraw))
     }
+}
+
+/// Clears the terminal, so that everything is drawn anew. (`Terminal::clear` first asks the terminal where
+/// its cursor is, and fails if it does not answer.)
+fn clear(terminal: &mut ScreenTerminal) -> io::Result<()> {
+    let size = terminal.size()?;
+    terminal.resize(Rect::from((Position::ORIGIN, size)))
 }
 
 /// Handles a key that ends the run.

@@ -89,6 +89,11 @@ fn refusal(flag: &str, groups: &[Group<'_>]) -> String {
     format!("{flag} is for {having}, not for {label}{instead}")
 }
 
+/// Whether any of the sources is a DPDK device.
+pub(crate) fn use_dpdk(names: &[String]) -> bool {
+    names.iter().any(|name| kind(name).takes_eal_arguments())
+}
+
 /// Checks the arguments after `--`.
 ///
 /// # Errors

@@ -7,9 +7,10 @@ use crate::memory_plan::MemoryUse;
 use crate::net_summary::SummaryNet;
 use crate::plan::Plan;
 use crate::run_end::RunEnd;
-use engine::{Books, Count, Report};
+use engine::{Books, Count, QueueReport, Report};
 use flow::hash::HashKind;
 use flow::{Collisions, FlowDefinition, MeterOptions, Record};
+use sandbox::Status;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wire::{Malformed, NoFlow};
@@ -72,6 +73,8 @@ pub(crate) struct Summary {
     /// Records lost: each output's `lost`, and those lost before they reached the outputs.
     records_lost: u64,
     per_queue: Vec<SummaryQueue>,
+    /// What the process had given up.
+    sandbox: Status,
     top_flows: Vec<TopFlow>,
 }
 
@@ -263,9 +266,11 @@ impl Summary {
         end: &RunEnd,
         records_lost: u64,
         cpu_seconds: f64,
+        sandboxed: &Status,
     ) -> Self {
         let books = &report.books;
         Self {
+            sandbox: sandboxed.clone(),
             schema_version: SCHEMA_VERSION,
             version: env!("CARGO_PKG_VERSION"),
             packets: books.received.packets,
@@ -331,29 +336,31 @@ impl Summary {
                     .iter()
                     .map(|output| output.lost)
                     .sum::<u64>(),
-            per_queue: report
-                .queues
-                .iter()
-                .map(|queue| SummaryQueue {
-                    name: queue.name.clone(),
-                    core: queue.core,
-                    schedule: queue.schedule.to_string(),
-                    overruns: queue.overruns,
-                    device: queue.device.map(|device| [device.frames, device.bytes]),
-                    rss: queue.rss.map(port::Rss::name),
-                    received: queue.books.received.packets,
-                    processed: queue.books.processed.packets,
-                    dropped: dropped(&queue.books),
-                    in_flows: queue.flows.recorded[0],
-                    records: queue.flows.records,
-                    cpu_seconds: queue.cpu.as_secs_f64(),
-                })
-                .collect(),
+            per_queue: report.queues.iter().map(SummaryQueue::new).collect(),
             top_flows: collected
                 .top
                 .iter()
                 .map(|record| TopFlow::new(record, plan.engine.meter.flow))
                 .collect(),
+        }
+    }
+}
+
+impl SummaryQueue {
+    fn new(queue: &QueueReport) -> Self {
+        Self {
+            name: queue.name.clone(),
+            core: queue.core,
+            schedule: queue.schedule.to_string(),
+            overruns: queue.overruns,
+            device: queue.device.map(|device| [device.frames, device.bytes]),
+            rss: queue.rss.map(port::Rss::name),
+            received: queue.books.received.packets,
+            processed: queue.books.processed.packets,
+            dropped: dropped(&queue.books),
+            in_flows: queue.flows.recorded[0],
+            records: queue.flows.records,
+            cpu_seconds: queue.cpu.as_secs_f64(),
         }
     }
 }

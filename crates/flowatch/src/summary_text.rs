@@ -15,6 +15,7 @@ use engine::{Level, QueueReport, Report};
 use export::printable;
 use flow::{FlowDefinition, Record};
 use hw::schedule::Schedule;
+use sandbox::Status;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -26,6 +27,7 @@ pub(crate) struct SummaryText<'a> {
     pub(crate) end: &'a RunEnd,
     pub(crate) records_lost: u64,
     pub(crate) cpu: Duration,
+    pub(crate) sandboxed: &'a Status,
 }
 
 impl SummaryText<'_> {
@@ -40,6 +42,7 @@ impl SummaryText<'_> {
         let _ = acquisition(&mut text, self.report);
         let _ = self.outputs(&mut text);
         let _ = self.top(&mut text);
+        let _ = writeln!(text, "\nSandbox: {}", self.sandboxed);
         if self.plan.reports.verbose {
             let _ = self.details(&mut text);
         }

@@ -7,6 +7,7 @@ use crate::live_books::LiveBooks;
 use crate::memory_plan::MemoryPlan;
 use crate::messages::{warn, warn_all};
 use crate::plan::{Outputs, Plan, Source};
+use crate::privileges;
 use crate::progress_display::ProgressDisplay;
 use crate::run_end::RunEnd;
 use crate::signals::{self, HangUp};
@@ -22,6 +23,7 @@ use engine::{
 use export::{ExportError, printable};
 use hw::memory::{Population, defer_population};
 use port::{Limit, Port, PortError};
+use sandbox::Status;
 use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +48,7 @@ const OUTPUT_STALL_WARNING: Duration = Duration::from_secs(3);
 
 /// Executes a plan.
 pub(crate) fn run(mut plan: Plan) -> ExitCode {
+    sandbox::restrict_new_files();
     if let Err(error) = signals::stop_on_signals(&plan.engine.stop, HangUp::Reopens) {
         return failed(&format!("signals: {error}"));
     }
@@ -90,6 +93,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         }
         Err(error) => return failed(&error.to_string()),
     };
+    let sandboxed = privileges::give_up(&plan);
     let (records, receiver) = engine::channel(workers, !live);
     let collector = match collector(&plan, workers, outputs, &receiver.recycler()) {
         Ok(collector) => collector,
@@ -117,7 +121,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     };
     let limit_reached = limit.is_some_and(|limit| limit.is_reached());
     let end = RunEnd::new(&report, &plan, &progress, limit_reached, memory);
-    finish(&plan, &report, collected, &end, &outcome.losses)
+    finish(&plan, &report, collected, &end, &outcome.losses, &sandboxed)
 }
 
 /// Says that packets are received from now on, and how much memory that may need.
@@ -139,6 +143,7 @@ fn finish(
     mut collected: CollectorReport,
     end: &RunEnd,
     losses: &Losses,
+    sandboxed: &Status,
 ) -> ExitCode {
     let records_lost = collected.attribute_loss(losses.records_lost);
     for fault in report
@@ -149,7 +154,7 @@ fn finish(
     {
         warn(fault);
     }
-    let printed = print_summary(plan, report, &collected, end, records_lost);
+    let printed = print_summary(plan, report, &collected, end, records_lost, sandboxed);
     if let Err(error) = &printed {
         warn(&error.to_string());
     }
@@ -322,8 +327,16 @@ fn prepare(plan: &Plan) -> Result<Vec<sources::Prepared>, PortError> {
 /// Opens the ports: one for each queue of a link, or one for all files.
 fn open_ports(plan: &Plan, limit: Option<&Limit>) -> Result<Vec<Box<dyn Port>>, PortError> {
     let ports: Vec<Box<dyn Port>> = match &plan.source {
-        Source::Files(inputs) => vec![Box::new(port::CaptureFiles::open_available(inputs)?)],
-        Source::Live(names) => sources::open(names, &plan.live_options())?,
+        Source::Files(inputs) => {
+            // All files are read with the same rights, the first and those opened later.
+            privileges::change_user(plan)?;
+            vec![Box::new(port::CaptureFiles::open_available(inputs)?)]
+        }
+        Source::Live(names) => {
+            let ports = sources::open(names, &plan.live_options())?;
+            privileges::change_user(plan)?;
+            ports
+        }
     };
     // Each queue of a link receives part of its packets, so the queues share one limit.
     let wrap = |port| wrap(plan, port, limit.cloned());
@@ -389,6 +402,7 @@ fn print_summary(
     collected: &CollectorReport,
     end: &RunEnd,
     records_lost: u64,
+    sandboxed: &Status,
 ) -> io::Result<()> {
     for link in &report.unknown_links {
         warn(&format!(
@@ -400,8 +414,15 @@ fn print_summary(
     let text = match plan.reports.summary {
         SummaryArgument::None => return Ok(()),
         SummaryArgument::Json => {
-            let cpu = cpu.as_secs_f64();
-            let summary = Summary::new(plan, report, collected, end, records_lost, cpu);
+            let summary = Summary::new(
+                plan,
+                report,
+                collected,
+                end,
+                records_lost,
+                cpu.as_secs_f64(),
+                sandboxed,
+            );
             printable::json(&serde_json::to_string(&summary)?).into_owned() + "\n"
         }
         // A reader that closed the pipe does not want the summary.
@@ -413,6 +434,7 @@ fn print_summary(
             end,
             records_lost,
             cpu,
+            sandboxed,
         }
         .render(),
     };

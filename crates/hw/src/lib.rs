@@ -1,10 +1,11 @@
-//! Access to the hardware and the kernel: vector instructions, prefetching, huge pages, cores,
+//! Access to the hardware and the kernel: vector instructions, prefetching, huge pages, cores, rights,
 //! scheduler policies and clocks.
 //!
 //! Only this crate and `port` may contain unsafe code. Every item here has a safe interface, which
 //! detects the instructions that the CPU supports, once per burst.
 
 pub mod cache;
+pub mod confine;
 pub mod cores;
 pub mod crc32c;
 pub mod hash;

@@ -49,7 +49,7 @@ fn rejects_invalid_arguments_with_a_reason() {
     assert_eq!(
         error.to_string(),
         "key file /no/such/file: no such file; specify another, or create a key: \
-         head -c 32 /dev/urandom > /no/such/file"
+         (umask 077; head -c 32 /dev/urandom > /no/such/file)"
     );
     let error = Anonymiser::open("crypto-pan=/").unwrap_err();
     assert!(

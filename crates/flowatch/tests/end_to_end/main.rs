@@ -28,6 +28,7 @@ mod memory;
 mod models;
 mod namespace;
 mod outputs;
+mod privileges;
 mod records;
 mod reference;
 mod resolved_names;

@@ -4,7 +4,7 @@
 use crate::captures;
 use crate::command::{Outcome, run, watch};
 use std::fs::{self, File};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -172,6 +172,8 @@ fn existing_output_is_kept_if_the_run_fails_to_start() {
 fn refuses_to_overwrite_key_and_table_files() {
     let directory = WorkDirectory::new();
     fs::write(directory.path().join("key"), [7; 32]).unwrap();
+    let private = fs::Permissions::from_mode(0o600);
+    fs::set_permissions(directory.path().join("key"), private).unwrap();
     fs::write(directory.path().join("table"), "name example.com example\n").unwrap();
     for (flags, words) in [
         (

@@ -6,6 +6,8 @@ use crate::records::{self, Row};
 use crate::summary::Summary;
 use std::fs;
 use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 /// Returns the records of the example with these flags.
 fn example_records(flags: &str) -> Vec<Row> {
@@ -13,11 +15,50 @@ fn example_records(flags: &str) -> Vec<Row> {
     records::json(&run(&mut example(&flags)).quiet_success())
 }
 
+fn write_key(path: &Path, key: &[u8]) {
+    fs::write(path, key).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+#[test]
+fn key_file_that_others_can_read_or_change_is_refused_with_a_hint() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("key");
+    let flags = format!("--anonymise crypto-pan={}", key.display());
+    for (mode, accepted) in [
+        (0o600, true),
+        (0o400, true),
+        (0o640, true),
+        (0o644, false),
+        (0o604, false),
+        (0o660, false),
+        (0o602, false),
+    ] {
+        write_key(&key, &[7; 32]);
+        fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
+        let outcome = run(&mut example(&flags));
+        assert_eq!(outcome.code == Some(0), accepted, "{mode:o} {outcome:?}");
+        if accepted {
+            continue;
+        }
+        assert_eq!(outcome.code, Some(2));
+        let hint = format!("chmod go-w,o-r '{}'", key.display());
+        assert!(outcome.stderr.contains(&hint), "{}", outcome.stderr);
+        // The hint is right.
+        let status = std::process::Command::new("chmod")
+            .arg("go-w,o-r")
+            .arg(&key)
+            .status();
+        assert!(status.unwrap().success());
+        assert_eq!(run(&mut example(&flags)).code, Some(0));
+    }
+}
+
 #[test]
 fn anonymises_every_output_and_keeps_prefixes() {
     let directory = tempfile::tempdir().unwrap();
     let key = directory.path().join("key");
-    fs::write(&key, [7; 32]).unwrap();
+    write_key(&key, &[7; 32]);
     let anonymise = format!("--anonymise crypto-pan={}", key.display());
     let plain = example_records("--flow bidirectional");
     let replaced = example_records(&format!("--flow bidirectional {anonymise}"));
@@ -83,7 +124,7 @@ fn anonymises_every_output_and_keeps_prefixes() {
 fn addresses_outside_the_flow_key_stay_absent() {
     let directory = tempfile::tempdir().unwrap();
     let key = directory.path().join("key");
-    fs::write(&key, [7; 32]).unwrap();
+    write_key(&key, &[7; 32]);
     let anonymise = format!("--anonymise crypto-pan={}", key.display());
     for (flow, present, absent) in [
         ("src", "source", "destination"),
@@ -108,7 +149,7 @@ fn addresses_outside_the_flow_key_stay_absent() {
 fn rejects_invalid_anonymisation_keys() {
     let directory = tempfile::tempdir().unwrap();
     let key = directory.path().join("key");
-    fs::write(&key, [7; 31]).unwrap();
+    write_key(&key, &[7; 31]);
     for (method, message) in [
         (format!("crypto-pan={}", key.display()), "31 bytes"),
         ("crypto-pan=/no/such/key".to_owned(), "/no/such/key"),
