@@ -114,6 +114,11 @@ impl AcquisitionThread<'_> {
         self.writer.publish_counters(&self.port.counters());
         let queue = QueueReport {
             name: format!("acquisition-{}", self.number),
+            // Threads that read the same packets count them once.
+            inputs: match self.shared && self.number > 0 {
+                true => Vec::new(),
+                false => self.port.inputs(),
+            },
             ..placement.report()
         };
         (report, queue, placement.fault)

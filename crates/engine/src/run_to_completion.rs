@@ -127,6 +127,7 @@ impl Worker<'_> {
         let mut queue = receiver.report(handler.books(&parser), &placement);
         if !counts_packets {
             queue.books = Books::default();
+            queue.inputs.clear();
             faults.messages.clear();
         }
         queue.flows = handler.measurements.counters();

@@ -11,6 +11,7 @@ mod file_identity;
 mod generate;
 mod inputs;
 mod interfaces;
+mod join_summary;
 mod lab_command;
 mod measurement_summary;
 mod messages;

@@ -2,9 +2,11 @@
 
 use crate::acquisition_summary::SummaryAcquisition;
 use crate::collector::{CollectorReport, total_bytes, total_packets};
+use crate::join_summary::SummaryJoin;
 use crate::measurement_summary::SummaryMeasurement;
 use crate::net_summary::SummaryNet;
 use crate::plan::Plan;
+use crate::top_flows;
 use engine::{Books, Count, Report};
 use flow::{FlowDefinition, Record};
 use serde::Serialize;
@@ -12,7 +14,7 @@ use std::collections::BTreeMap;
 use wire::{Malformed, NoFlow};
 
 /// Goes up when a field changes its meaning or is removed.
-const SCHEMA_VERSION: u32 = 2;
+const SCHEMA_VERSION: u32 = 3;
 
 /// The summary of a run.
 #[derive(Debug, Serialize)]
@@ -40,6 +42,12 @@ pub(crate) struct Summary {
     measurements: BTreeMap<&'static str, SummaryMeasurement>,
     /// Which packets gaps count: `queue` or `link`.
     gap_scope: &'static str,
+    /// The joined inputs, with `--join`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    join: Option<SummaryJoin>,
+    /// Inputs that carry the same conversations at the same time, and are not joined.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared_inputs: Option<[String; 2]>,
     malformed: BTreeMap<&'static str, u64>,
     /// Packets truncated by the snaplen.
     truncated: u64,
@@ -53,8 +61,15 @@ pub(crate) struct Summary {
     faults: Vec<String>,
     /// Unsupported link types that occurred, as libpcap numbers them.
     unknown_link_types: Vec<u16>,
-    /// Wall-clock time of the run.
-    seconds: f64,
+    /// Time from the earliest to the latest packet; `null` if none was read.
+    seconds: Option<f64>,
+    /// Times of these packets, in nanoseconds since the epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_packet_ns: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_packet_ns: Option<i64>,
+    /// Time that the program took, by a clock on the wall.
+    run_seconds: f64,
     /// CPU time of the whole process.
     cpu_seconds: f64,
     table_memory_bytes: usize,
@@ -189,6 +204,9 @@ struct TopFlow {
     destination_transport_port: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     protocol_identifier: Option<u8>,
+    /// The VLAN tags of the key, outer first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    vlan: Vec<u16>,
     packets: u64,
     bytes: u64,
 }
@@ -201,6 +219,7 @@ impl Summary {
         collected: &CollectorReport,
         records_lost: u64,
         cpu_seconds: f64,
+        shared_inputs: Option<&[String; 2]>,
     ) -> Self {
         let books = &report.books;
         Self {
@@ -229,6 +248,8 @@ impl Summary {
                 Some(_) => "link",
                 None => "queue",
             },
+            join: SummaryJoin::new(plan, report),
+            shared_inputs: shared_inputs.cloned(),
             malformed: malformed(books).collect(),
             truncated: books.truncated,
             snaplens: SummarySnaplens {
@@ -247,7 +268,10 @@ impl Summary {
                 .cloned()
                 .collect(),
             unknown_link_types: report.unknown_links.clone(),
-            seconds: report.elapsed.as_secs_f64(),
+            seconds: books.traffic_time().map(|time| time.as_secs_f64()),
+            first_packet_ns: books.times.map(|times| times.0),
+            last_packet_ns: books.times.map(|times| times.1),
+            run_seconds: report.elapsed.as_secs_f64(),
             cpu_seconds,
             table_memory_bytes: report.memory_bytes,
             outputs: collected
@@ -336,6 +360,7 @@ impl TopFlow {
             source_transport_port: ports.then_some(key.source_port),
             destination_transport_port: ports.then_some(key.destination_port),
             protocol_identifier: ports.then_some(key.protocol),
+            vlan: top_flows::vlan_tags(key).collect(),
             packets: total_packets(record),
             bytes: total_bytes(record),
         }

@@ -3,6 +3,7 @@
 use crate::acquisition_summary::acquisition;
 use crate::collector::{CollectorReport, total_bytes, total_packets};
 use crate::device_text::devices;
+use crate::join_summary::JoinTotals;
 use crate::measurement_summary::measurements;
 use crate::net_summary;
 use crate::plan::Plan;
@@ -16,6 +17,9 @@ use flow::{FlowDefinition, Record};
 use hw::schedule::Schedule;
 use std::fmt::Write;
 use std::time::Duration;
+
+/// From this number of packets on, the time of start and end is a small part of a run.
+const PER_PACKET_MIN: u64 = 100_000;
 
 /// Renders the text summary of a run.
 pub(crate) struct SummaryText<'a> {
@@ -45,21 +49,42 @@ impl SummaryText<'_> {
 
     fn totals(&self, text: &mut String) -> std::fmt::Result {
         let (books, flows) = (&self.report.books, &self.report.flows);
-        let elapsed = self.report.elapsed;
-        let packets = books.processed.packets;
         write!(
             text,
-            "{} packets, {} in {} flows, {}",
+            "{} packets, {} in {} flows",
             units::count(books.received.packets),
             units::bytes(books.received.bytes),
             units::count(flows.records - self.collected.merged),
-            units::duration(elapsed),
         )?;
-        if packets > 0 {
+        if let Some(time) = books.traffic_time() {
+            write!(text, " within {}", units::duration(time))?;
+            if !time.is_zero() {
+                let rate = books.processed.packets as f64 / time.as_secs_f64();
+                write!(text, " ({})", units::rate_packets(rate))?;
+            }
+        }
+        writeln!(text)?;
+        self.run_time(text)
+    }
+
+    /// Writes the time that the program took, as opposed to that of the traffic.
+    fn run_time(&self, text: &mut String) -> std::fmt::Result {
+        let (elapsed, packets) = (self.report.elapsed, self.report.books.processed.packets);
+        write!(
+            text,
+            "flowatch ran for {}, with {} of CPU time",
+            units::duration(elapsed),
+            units::duration(self.cpu)
+        )?;
+        // A run on a link waits most of the time, and a short one mostly starts and ends.
+        if !self.plan.is_live() && packets >= PER_PACKET_MIN {
             let rate = packets as f64 / elapsed.as_secs_f64().max(1e-9);
             let per_packet = self.cpu.as_nanos() as f64 / packets as f64;
-            let rate = units::rate_packets(rate);
-            write!(text, " ({rate}, {per_packet:.0} ns of CPU time per packet)")?;
+            write!(
+                text,
+                " ({per_packet:.0} ns per packet, {})",
+                units::rate_packets(rate)
+            )?;
         }
         writeln!(text)
     }
@@ -124,6 +149,7 @@ impl SummaryText<'_> {
                 "(parts of one flow from different queues)",
             )?;
         }
+        self.join(text)?;
         self.weak_hash(text)?;
         self.hashes(text)?;
         self.gaps(text)?;
@@ -170,6 +196,34 @@ impl SummaryText<'_> {
             if count > 0 {
                 line(text, label, count, note)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Says what did not fit the order of joined inputs.
+    fn join(&self, text: &mut String) -> std::fmt::Result {
+        let join = JoinTotals::new(self.plan, self.report);
+        for (label, count, note) in [
+            (
+                "late for the join",
+                join.late,
+                "(later than the window of --join: not in time order)",
+            ),
+            (
+                "out of order in an input",
+                join.out_of_order,
+                "(--join keeps the order within an input)",
+            ),
+        ] {
+            if count > 0 {
+                line(text, label, count, note)?;
+            }
+        }
+        if !join.is_balanced {
+            writeln!(
+                text,
+                "  The joined inputs do not add up to these packets: please report this."
+            )?;
         }
         Ok(())
     }
@@ -288,12 +342,14 @@ impl SummaryText<'_> {
             return Ok(());
         }
         let row = |record: &Record| {
-            let [source, destination, protocol] = self.flow(record);
+            let [hash, source, destination, protocol] = self.flow(record);
             let lasted =
                 Duration::from_nanos((record.end_ns - record.start_ns).max(0).cast_unsigned());
             [
+                hash,
                 source,
                 destination,
+                top_flows::vlan_text(&record.key),
                 protocol,
                 units::count(total_packets(record)),
                 units::bytes(total_bytes(record)),
@@ -309,11 +365,12 @@ impl SummaryText<'_> {
         )
     }
 
-    /// Returns source, destination and protocol; empty where the flow key has none.
-    fn flow(&self, record: &Record) -> [String; 3] {
+    /// Returns hash, source, destination and protocol; empty where the flow key has none.
+    fn flow(&self, record: &Record) -> [String; 4] {
         let key = &record.key;
+        let none = String::new;
         if let Some(hash) = key.hash() {
-            return [format!("{hash:#010x}"), String::new(), String::new()];
+            return [format!("{hash:#010x}"), none(), none(), none()];
         }
         let endpoint = |address: std::net::IpAddr, port: u16| match (key.protocol, address) {
             (6 | 17 | 132, std::net::IpAddr::V6(address)) => format!("[{address}]:{port}"),
@@ -329,11 +386,11 @@ impl SummaryText<'_> {
         };
         match self.plan.engine.meter.flow {
             FlowDefinition::FiveTuple | FlowDefinition::Bidirectional => {
-                [source, destination, protocol]
+                [none(), source, destination, protocol]
             }
-            FlowDefinition::Source | FlowDefinition::Rss => [source, String::new(), String::new()],
-            FlowDefinition::Destination => [destination, String::new(), String::new()],
-            FlowDefinition::SourceDestination => [source, destination, String::new()],
+            FlowDefinition::Source | FlowDefinition::Rss => [none(), source, none(), none()],
+            FlowDefinition::Destination => [none(), none(), destination, none()],
+            FlowDefinition::SourceDestination => [none(), source, destination, none()],
         }
     }
 
@@ -368,6 +425,21 @@ impl SummaryText<'_> {
             if let Some(rss) = queue.rss {
                 writeln!(text, "  {:<28} RSS {}", "", rss.name())?;
             }
+        }
+        let mut inputs = self.report.queues.iter().flat_map(|queue| &queue.inputs).peekable();
+        if inputs.peek().is_some() {
+            writeln!(text, "\nJoined inputs")?;
+        }
+        for input in inputs {
+            writeln!(
+                text,
+                "  {:<28} {:>14} received  {:>12} dropped  {:>12} late  {:>12} out of order",
+                input.name,
+                units::count(input.received + input.dropped),
+                units::count(input.dropped),
+                units::count(input.late),
+                units::count(input.out_of_order),
+            )?;
         }
         writeln!(
             text,

@@ -3,6 +3,7 @@
 use crate::arguments::value::SummaryArgument;
 use crate::collector::{Collector, CollectorReport, Output, OutputStatus};
 use crate::cpu_time;
+use crate::interfaces;
 use crate::messages::{warn, warn_all};
 use crate::plan::{Outputs, Plan, Source};
 use crate::progress_display::ProgressDisplay;
@@ -12,9 +13,9 @@ use crate::sources;
 use crate::standard_output;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
-use engine::{EngineError, Input, Measurements, Options, Progress, Report};
+use engine::{EngineError, Input, Level, Measurements, Options, Progress, Report};
 use export::ExportError;
-use port::{Limit, Port, PortError};
+use port::{Joined, Limit, Port, PortError, SharedConversations, SharedInputs};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::thread::{self, ScopedJoinHandle};
@@ -61,7 +62,8 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         }
         Err(error) => return failed(&error.to_string()),
     }
-    let ports = match open_ports(&plan) {
+    let shared = observes_conversations(&plan).then(|| SharedConversations::new(live));
+    let ports = match open_ports(&plan, shared.as_ref()) {
         Ok(ports) => ports,
         Err(error) => return open_failed(&error),
     };
@@ -87,6 +89,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         options,
         progress: &progress,
         duration: plan.input.duration,
+        shared: shared.as_ref(),
     };
     let outcome = run.execute(input, measurements, collector, display);
     let (report, mut collected) = match (outcome.report, outcome.collected) {
@@ -95,15 +98,19 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         _ => return failed("a thread panicked: please report this"),
     };
     let records_lost = collected.attribute_loss(outcome.records_lost);
+    let shared_inputs = outcome.shared_inputs.as_ref();
+    let shared_warning = shared_inputs.map(shared_inputs_warning);
     for fault in report
         .faults
         .iter()
         .chain(&collected.faults)
+        .chain(&shared_warning)
         .filter(|fault| !outcome.reported.contains(fault))
     {
         warn(fault);
     }
-    if let Err(error) = print_summary(&plan, &report, &collected, records_lost) {
+    let shared_names = shared_inputs.map(|found| &found.names);
+    if let Err(error) = print_summary(&plan, &report, &collected, records_lost, shared_names) {
         return failed(&error.to_string());
     }
     exit_code(&plan, &report, &collected, records_lost)
@@ -114,6 +121,8 @@ struct Run<'a> {
     options: &'a Options,
     progress: &'a Progress,
     duration: Option<Duration>,
+    /// Looks for inputs that should be joined.
+    shared: Option<&'a SharedConversations>,
 }
 
 /// The results of a run's threads.
@@ -123,6 +132,8 @@ struct RunOutcome {
     records_lost: u64,
     /// Faults that have been printed already.
     reported: Vec<String>,
+    /// Inputs that carry the same conversations and are not joined.
+    shared_inputs: Option<SharedInputs>,
 }
 
 impl Run<'_> {
@@ -161,11 +172,16 @@ impl Run<'_> {
                 options.stop.set_deadline(end);
             }
             let mut reported = Vec::new();
+            let mut shared_inputs = None;
             while !running.is_finished() {
                 thread::park_timeout(POLL_INTERVAL);
                 options.stop.check_deadline();
                 reported.extend(display.print_warnings(progress.take_warnings()));
                 reported.extend(display.print_warnings(output_status.take_faults()));
+                if let Some(found) = self.shared.and_then(SharedConversations::take_found) {
+                    reported.extend(display.print_warnings(vec![shared_inputs_warning(&found)]));
+                    shared_inputs = Some(found);
+                }
                 display.print_warnings(output_status.take_notices());
                 let records_lost = sender.lost() + output_status.lost();
                 display.update(progress, records_lost, started.elapsed());
@@ -178,11 +194,14 @@ impl Run<'_> {
             wait_for_outputs(&collecting, &output_status);
             let collected = collecting.join();
             warn_all(output_status.take_notices());
+            // The last input has been compared with the others when its thread ended.
+            let found_last = self.shared.and_then(SharedConversations::take_found);
             RunOutcome {
                 report,
                 collected,
                 records_lost,
                 reported,
+                shared_inputs: shared_inputs.or(found_last),
             }
         })
     }
@@ -226,15 +245,26 @@ fn prepare(plan: &Plan) -> Result<Vec<sources::Prepared>, PortError> {
 }
 
 /// Opens the ports, one for each receiving thread.
-fn open_ports(plan: &Plan) -> Result<Vec<Box<dyn Port>>, PortError> {
+fn open_ports(
+    plan: &Plan,
+    conversations: Option<&SharedConversations>,
+) -> Result<Vec<Box<dyn Port>>, PortError> {
     let mut ports: Vec<Box<dyn Port>> = Vec::new();
     match &plan.source {
         Source::Files(inputs) => {
             for _ in 0..plan.queues {
-                ports.push(Box::new(port::CaptureFiles::open_available(inputs)?));
+                ports.push(match plan.join {
+                    Some(_) => Box::new(Joined::files(inputs)?),
+                    None => Box::new(port::CaptureFiles::open_available(inputs)?),
+                });
             }
         }
-        Source::Live(names) => ports = sources::open(names, &plan.live_options())?,
+        Source::Live(names) => {
+            ports = sources::open(names, &plan.live_options())?;
+            if let Some(window) = plan.join {
+                ports = join_queues(ports, plan.queues, window);
+            }
+        }
     }
     // Each queue of a link receives part of its packets, so the queues share one limit. Each thread
     // that reads a file sees all of its packets and needs a limit of its own.
@@ -243,7 +273,64 @@ fn open_ports(plan: &Plan) -> Result<Vec<Box<dyn Port>>, PortError> {
         Source::Live(_) => wrap(plan, port, shared.clone()),
         Source::Files(_) => wrap(plan, port, plan.input.count.map(Limit::new)),
     };
-    ports.into_iter().map(wrap).collect()
+    let ports: Result<Vec<_>, _> = ports.into_iter().map(wrap).collect();
+    Ok(match conversations {
+        Some(conversations) => observe(plan, ports?, conversations),
+        None => ports?,
+    })
+}
+
+/// Joins the queues of the same number of all interfaces.
+fn join_queues(
+    ports: Vec<Box<dyn Port>>,
+    queues: usize,
+    window: Duration,
+) -> Vec<Box<dyn Port>> {
+    let mut of_queues: Vec<Vec<Box<dyn Port>>> = Vec::new();
+    of_queues.resize_with(queues, Vec::new);
+    for (number, port) in ports.into_iter().enumerate() {
+        of_queues[number % queues].push(port);
+    }
+    of_queues
+        .into_iter()
+        .map(|ports| Box::new(Joined::links(ports, window)) as Box<dyn Port>)
+        .collect()
+}
+
+/// Whether to look for inputs that should be joined.
+fn observes_conversations(plan: &Plan) -> bool {
+    plan.join.is_none() && plan.source.inputs() > 1 && plan.engine.level == Level::Flow
+}
+
+/// Looks at the packets of all inputs.
+fn observe(
+    plan: &Plan,
+    ports: Vec<Box<dyn Port>>,
+    shared: &SharedConversations,
+) -> Vec<Box<dyn Port>> {
+    let observed = |(number, port): (usize, Box<dyn Port>)| match &plan.source {
+        // All threads read the same files.
+        Source::Files(_) if number > 0 => port,
+        Source::Files(_) => Box::new(shared.observe(port, None)) as Box<dyn Port>,
+        Source::Live(names) => {
+            let input = interfaces::first_of_link(names, number / plan.queues);
+            Box::new(shared.observe(port, Some(input)))
+        }
+    };
+    ports.into_iter().enumerate().map(observed).collect()
+}
+
+/// Returns the warning about inputs that should be joined.
+fn shared_inputs_warning(found: &SharedInputs) -> String {
+    let [first, second] = &found.names;
+    let (what, result) = match found.is_one_direction_each {
+        true => ("one direction each of", "flows are reported as halves"),
+        false => ("packets of", "their flows are reported in parts"),
+    };
+    format!(
+        "{first} and {second} carry {what} the same conversations at the same time, but each input is measured by \
+         itself: {result}, and missing bytes may be none; --join joins the inputs"
+    )
 }
 
 /// Wraps a port in the filter and the packet limit.
@@ -295,6 +382,7 @@ fn print_summary(
     report: &Report,
     collected: &CollectorReport,
     records_lost: u64,
+    shared_inputs: Option<&[String; 2]>,
 ) -> io::Result<()> {
     for link in &report.unknown_links {
         warn(&format!(
@@ -306,7 +394,9 @@ fn print_summary(
     let text = match plan.reports.summary {
         SummaryArgument::None => return Ok(()),
         SummaryArgument::Json => {
-            let summary = Summary::new(plan, report, collected, records_lost, cpu.as_secs_f64());
+            let cpu = cpu.as_secs_f64();
+            let summary =
+                Summary::new(plan, report, collected, records_lost, cpu, shared_inputs);
             serde_json::to_string(&summary)? + "\n"
         }
         // A reader that closed the pipe does not want the summary.

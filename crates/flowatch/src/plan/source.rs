@@ -23,11 +23,20 @@ impl Source {
         matches!(self, Self::Live(_))
     }
 
-    /// Returns the number of receiving threads, with `queues` per interface or for the files.
-    pub(super) fn receivers(&self, queues: usize) -> usize {
+    /// Returns the number of receiving threads, with `queues` per interface, or for the files or for all
+    /// interfaces if they are joined.
+    pub(super) fn receivers(&self, queues: usize, is_joined: bool) -> usize {
         match self {
-            Self::Files(_) => queues,
-            Self::Live(interfaces) => interfaces.len() * queues,
+            Self::Live(interfaces) if !is_joined => interfaces.len() * queues,
+            Self::Live(_) | Self::Files(_) => queues,
+        }
+    }
+
+    /// Returns how many inputs it has.
+    pub(crate) fn inputs(&self) -> usize {
+        match self {
+            Self::Files(inputs) => inputs.len(),
+            Self::Live(interfaces) => interfaces.len(),
         }
     }
 
