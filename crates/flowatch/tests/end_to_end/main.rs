@@ -12,6 +12,7 @@ mod any_interface;
 mod bad_input;
 mod capture_lists;
 mod captures;
+mod cases;
 mod command;
 #[cfg(feature = "dpdk")]
 mod dpdk;
@@ -20,6 +21,7 @@ mod filters;
 mod flow_reference;
 mod generate;
 mod hostile;
+mod join;
 mod lab_command;
 mod live_veth;
 mod manifest;
