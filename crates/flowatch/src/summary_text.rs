@@ -426,7 +426,12 @@ impl SummaryText<'_> {
                 writeln!(text, "  {:<28} RSS {}", "", rss.name())?;
             }
         }
-        let mut inputs = self.report.queues.iter().flat_map(|queue| &queue.inputs).peekable();
+        let mut inputs = self
+            .report
+            .queues
+            .iter()
+            .flat_map(|queue| &queue.inputs)
+            .peekable();
         if inputs.peek().is_some() {
             writeln!(text, "\nJoined inputs")?;
         }

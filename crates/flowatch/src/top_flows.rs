@@ -143,7 +143,17 @@ mod tests {
 
     /// A row from source, destination, protocol, packets, bytes, duration.
     fn row([source, destination, protocol, packets, bytes, duration]: [&str; 6]) -> Row {
-        ["", source, destination, "", protocol, packets, bytes, duration].map(str::to_owned)
+        [
+            "",
+            source,
+            destination,
+            "",
+            protocol,
+            packets,
+            bytes,
+            duration,
+        ]
+        .map(str::to_owned)
     }
 
     #[track_caller]

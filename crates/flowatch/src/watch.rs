@@ -281,11 +281,7 @@ fn open_ports(
 }
 
 /// Joins the queues of the same number of all interfaces.
-fn join_queues(
-    ports: Vec<Box<dyn Port>>,
-    queues: usize,
-    window: Duration,
-) -> Vec<Box<dyn Port>> {
+fn join_queues(ports: Vec<Box<dyn Port>>, queues: usize, window: Duration) -> Vec<Box<dyn Port>> {
     let mut of_queues: Vec<Vec<Box<dyn Port>>> = Vec::new();
     of_queues.resize_with(queues, Vec::new);
     for (number, port) in ports.into_iter().enumerate() {
@@ -395,8 +391,7 @@ fn print_summary(
         SummaryArgument::None => return Ok(()),
         SummaryArgument::Json => {
             let cpu = cpu.as_secs_f64();
-            let summary =
-                Summary::new(plan, report, collected, records_lost, cpu, shared_inputs);
+            let summary = Summary::new(plan, report, collected, records_lost, cpu, shared_inputs);
             serde_json::to_string(&summary)? + "\n"
         }
         // A reader that closed the pipe does not want the summary.

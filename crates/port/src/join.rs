@@ -147,7 +147,10 @@ impl Joined {
     /// Returns the time up to which the frames of an input may be delivered although other inputs have
     /// none: those that other inputs can still deliver arrived later.
     fn due_until(&self, index: usize) -> i64 {
-        let idle = self.waiting.iter().map(|&other| self.inputs[other].idle_since());
+        let idle = self
+            .waiting
+            .iter()
+            .map(|&other| self.inputs[other].idle_since());
         let Some(idle_since) = idle.min() else {
             return i64::MAX;
         };
@@ -175,7 +178,10 @@ impl Joined {
             }
             let until_ns = self.due_until(index);
             self.order.pop();
-            let limit = self.order.peek().map_or((i64::MAX, usize::MAX), |next| next.0);
+            let limit = self
+                .order
+                .peek()
+                .map_or((i64::MAX, usize::MAX), |next| next.0);
             let input = &mut self.inputs[index];
             if count > 0 && input.link() != link {
                 self.order.push(Reverse((input.next_ns(), index)));
@@ -287,7 +293,9 @@ impl Port for Joined {
     fn rss_key(&self) -> Option<&[u8]> {
         let key = self.inputs.first()?.port().rss_key();
         let mut others = self.inputs.iter();
-        others.all(|input| input.port().rss_key() == key).then_some(key)?
+        others
+            .all(|input| input.port().rss_key() == key)
+            .then_some(key)?
     }
 
     fn occupancy(&mut self) -> Option<usize> {
@@ -296,7 +304,10 @@ impl Port for Joined {
     }
 
     fn queue_size(&self) -> Option<usize> {
-        self.inputs.iter().map(|input| input.port().queue_size()).sum()
+        self.inputs
+            .iter()
+            .map(|input| input.port().queue_size())
+            .sum()
     }
 
     fn stop(&mut self) {
@@ -314,7 +325,9 @@ impl Port for Joined {
     fn rss(&self) -> Option<Rss> {
         let rss = self.inputs.first()?.port().rss();
         let mut others = self.inputs.iter();
-        others.all(|input| input.port().rss() == rss).then_some(rss)?
+        others
+            .all(|input| input.port().rss() == rss)
+            .then_some(rss)?
     }
 
     fn inputs(&mut self) -> Vec<InputCounters> {

@@ -29,8 +29,8 @@ pub use af_packet::{AfPacket, AfPacketSender};
 pub use file::{CaptureFile, CaptureFiles, Input, permission_hint, uncompressed_size};
 pub use filter::Filtered;
 pub use frame::{
-    BURST_COUNT_MAX, Burst, BurstCount, Counters, DeviceCounters, Frame, InputCounters, Port, PortError, Received,
-    Rss, SnaplenErrors,
+    BURST_COUNT_MAX, Burst, BurstCount, Counters, DeviceCounters, Frame, InputCounters, Port,
+    PortError, Received, Rss, SnaplenErrors,
 };
 pub use frame_pool::FramePool;
 pub use impairment::{Impaired, Impairment, ImpairmentLog, Impairments};

@@ -10,7 +10,10 @@ const WINDOW_DEFAULT: Duration = Duration::from_millis(30);
 
 /// Returns the window within which to join the inputs, if they are to be joined. (For files, it has no
 /// meaning.)
-pub(super) fn join(arguments: &WatchArguments, source: &Source) -> Result<Option<Duration>, String> {
+pub(super) fn join(
+    arguments: &WatchArguments,
+    source: &Source,
+) -> Result<Option<Duration>, String> {
     let Some(window) = arguments.input.join else {
         return Ok(None);
     };

@@ -8,7 +8,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The models, and several threads.
-const MODELS: [&str; 4] = ["", "--queues 2", "--model pipeline", "--model cooperative --monitors 2"];
+const MODELS: [&str; 4] = [
+    "",
+    "--queues 2",
+    "--model pipeline",
+    "--model cooperative --monitors 2",
+];
 
 /// A line of the table.
 #[derive(Debug)]
@@ -43,7 +48,9 @@ fn cases() -> Vec<Case> {
 fn capture(name: &str) -> PathBuf {
     let names = [format!("{name}.pcap"), format!("{name}.pcap.zst")];
     let mut paths = names.iter().map(|name| directory().join(name));
-    paths.find(|path| path.exists()).unwrap_or_else(|| panic!("no capture {name}"))
+    paths
+        .find(|path| path.exists())
+        .unwrap_or_else(|| panic!("no capture {name}"))
 }
 
 type Record = Map<String, Value>;
@@ -54,7 +61,9 @@ fn has(record: &Record, column: &str, wanted: &str) -> bool {
         None | Some(Value::Null) => wanted.is_empty() || wanted == "0",
         Some(Value::String(text)) => text == wanted,
         Some(Value::Number(number)) => {
-            let wanted: f64 = if wanted.is_empty() { "0" } else { wanted }.parse().unwrap();
+            let wanted: f64 = if wanted.is_empty() { "0" } else { wanted }
+                .parse()
+                .unwrap();
             (number.as_f64().unwrap() - wanted).abs() < 1e-9
         }
         Some(Value::Bool(is_set)) => *is_set == (wanted == "1"),
@@ -65,7 +74,11 @@ fn has(record: &Record, column: &str, wanted: &str) -> bool {
 /// Returns why a group of expected values does not hold.
 fn check_group(group: &str, records: &[Record], summary: &Summary) -> Result<(), String> {
     let found = |column: &str| -> Vec<&Value> {
-        records.iter().filter_map(|record| record.get(column)).take(3).collect()
+        records
+            .iter()
+            .filter_map(|record| record.get(column))
+            .take(3)
+            .collect()
     };
     let number = |text: &str| text.parse::<usize>().unwrap();
     if let Some(least) = group.strip_prefix("records>=") {
@@ -91,9 +104,15 @@ fn check_group(group: &str, records: &[Record], summary: &Summary) -> Result<(),
             return Err(format!("{column} is not empty: {:?}", found(column)));
         }
     }
-    let holds = |record: &Record| filled.iter().all(|(column, value)| has(record, column, value));
+    let holds = |record: &Record| {
+        filled
+            .iter()
+            .all(|(column, value)| has(record, column, value))
+    };
     if !filled.is_empty() && !records.iter().any(holds) {
-        let columns = filled.iter().map(|(column, _)| format!("{column}: {:?}", found(column)));
+        let columns = filled
+            .iter()
+            .map(|(column, _)| format!("{column}: {:?}", found(column)));
         let columns: Vec<String> = columns.collect();
         return Err(format!("no record with {group}; {}", columns.join(", ")));
     }
@@ -103,7 +122,9 @@ fn check_group(group: &str, records: &[Record], summary: &Summary) -> Result<(),
 fn check(case: &Case, model: &str, output: &Path) -> Vec<String> {
     let _ = fs::remove_file(output);
     let mut command = watch("-q --summary json --flow bidirectional --statistics full");
-    command.args(case.flags.split_whitespace()).args(model.split_whitespace());
+    command
+        .args(case.flags.split_whitespace())
+        .args(model.split_whitespace());
     command.arg(format!("-ojson:{}", output.display()));
     let outcome = run(command.arg("-r").arg(capture(&case.name)));
     let summary = Summary::balanced(&outcome);
@@ -112,11 +133,15 @@ fn check(case: &Case, model: &str, output: &Path) -> Vec<String> {
         faults.push(format!("{outcome:?}"));
     }
     let text = fs::read_to_string(output).unwrap();
-    let records: Vec<Record> =
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let records: Vec<Record> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     let groups = case.expected.split("; ");
     faults.extend(groups.filter_map(|group| check_group(group, &records, &summary).err()));
-    let named = faults.into_iter().map(|fault| format!("{} {model}: {fault}", case.name));
+    let named = faults
+        .into_iter()
+        .map(|fault| format!("{} {model}: {fault}", case.name));
     named.collect()
 }
 

@@ -90,10 +90,16 @@ fn joined_halves_give_the_records_of_the_whole() {
             let flags = format!("{flags} {model} --join");
             assert!(read(&files, &flags).quiet_success() == expected, "{flags}");
         }
-        let of_directory = read(&[&directory.path().join("parts")], &format!("{flags} --join"));
+        let of_directory = read(
+            &[&directory.path().join("parts")],
+            &format!("{flags} --join"),
+        );
         assert!(of_directory.quiet_success() == expected, "{flags}");
         let halves = read(&files, flags);
-        assert!(halves.stdout != expected, "{flags}: joining changes nothing");
+        assert!(
+            halves.stdout != expected,
+            "{flags}: joining changes nothing"
+        );
     }
 }
 
@@ -139,8 +145,14 @@ fn disorder_and_unreadable_files_are_counted() {
     let missing = directory.path().join("missing.pcap");
     let (unreadable, outcome) = summary(&[&missing, &cut, &parts[3]], "--join");
     assert_eq!(outcome.code, Some(2));
-    assert!(outcome.stderr.contains("missing.pcap: no such file"), "{outcome:?}");
-    assert!(outcome.stderr.contains("truncated in a packet"), "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("missing.pcap: no such file"),
+        "{outcome:?}"
+    );
+    assert!(
+        outcome.stderr.contains("truncated in a packet"),
+        "{outcome:?}"
+    );
     assert_eq!(unreadable.number("/unreadable"), 2);
     let expected = captures::read(&fs::read(&parts[3]).unwrap()).len() + frames.len() - 1;
     assert_eq!(unreadable.number("/packets"), expected as u64);
@@ -187,11 +199,20 @@ fn pipes_are_joined_too() {
 fn inputs_with_the_same_conversations_are_noticed() {
     let (directory, parts) = directory();
     let halves: Vec<&Path> = parts.iter().map(PathBuf::as_path).collect();
-    for flags in ["", "--queues 2", "--model pipeline", "--statistics full", "--flow src"] {
+    for flags in [
+        "",
+        "--queues 2",
+        "--model pipeline",
+        "--statistics full",
+        "--flow src",
+    ] {
         let (found, outcome) = summary(&halves, flags);
         assert_eq!(outcome.code, Some(0), "{flags}");
         assert_eq!(outcome.stderr.lines().count(), 1, "{flags}: {outcome:?}");
-        assert!(outcome.stderr.contains("--join joins the inputs"), "{outcome:?}");
+        assert!(
+            outcome.stderr.contains("--join joins the inputs"),
+            "{outcome:?}"
+        );
         let names = found.at("/shared_inputs").as_array().unwrap();
         assert!(names[0].as_str().unwrap().contains("/rx-"), "{names:?}");
         assert!(names[1].as_str().unwrap().contains("/tx-"), "{names:?}");
@@ -215,7 +236,10 @@ fn contradictory_flags_are_refused() {
         ("-i lo --join", "--join needs at least two inputs"),
         ("-r x --join=5ms", "--join=WINDOW is for interfaces"),
         ("-i lo -i x --join=2s", "from 1ms to 1s"),
-        ("-i dpdk:a -i dpdk:b --join --queues 2", "use --model pipeline with --monitors"),
+        (
+            "-i dpdk:a -i dpdk:b --join --queues 2",
+            "use --model pipeline with --monitors",
+        ),
         ("-r - x --join --queues 2", "can be read by one thread only"),
     ] {
         assert_fails(&run(&mut watch(&format!("-q {flags}"))), 2, &[words]);
@@ -226,9 +250,16 @@ fn contradictory_flags_are_refused() {
 fn conversations(path: &Path) -> u64 {
     let mut frames = Vec::new();
     for client in 1..=100 {
-        frames.extend(connection(client, 80, b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n"));
+        frames.extend(connection(
+            client,
+            80,
+            b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n",
+        ));
         let ends = endpoints(client, 5000);
-        frames.push((START_NS + i64::from(client) * SECOND + 5000, udp(ends, b"ask")));
+        frames.push((
+            START_NS + i64::from(client) * SECOND + 5000,
+            udp(ends, b"ask"),
+        ));
         let answer = udp(reversed(ends), b"answer");
         frames.push((START_NS + i64::from(client) * SECOND + 6000, answer));
     }
@@ -251,8 +282,13 @@ impl Tap {
         let directory = tempfile::tempdir().unwrap();
         let packets = conversations(&directory.path().join("whole"));
         let mut command = Command::new("tcpprep");
-        command.arg("--cidr=10.0.0.0/8").arg("--pcap").arg(directory.path().join("whole"));
-        command.arg("--cachefile").arg(directory.path().join("cache"));
+        command
+            .arg("--cidr=10.0.0.0/8")
+            .arg("--pcap")
+            .arg(directory.path().join("whole"));
+        command
+            .arg("--cachefile")
+            .arg(directory.path().join("cache"));
         cable.sender.output(&command);
         Self {
             cable,
@@ -276,8 +312,18 @@ impl Tap {
 
     fn replay(&self) {
         let mut command = Command::new("tcpreplay");
-        command.args(["--intf1", "left", "--intf2", "left2", "--pps", "2000", "--cachefile"]);
-        command.arg(self.directory.path().join("cache")).arg(self.whole());
+        command.args([
+            "--intf1",
+            "left",
+            "--intf2",
+            "left2",
+            "--pps",
+            "2000",
+            "--cachefile",
+        ]);
+        command
+            .arg(self.directory.path().join("cache"))
+            .arg(self.whole());
         self.cable.sender.output(&command);
     }
 
@@ -298,7 +344,9 @@ impl Tap {
 /// Values that do not depend on time, by conversation. A flow has one record.
 fn timeless(rows: &[Row], names: &[&str]) -> BTreeMap<Vec<String>, Vec<String>> {
     let part = |row: &Row, names: &[&str]| -> Vec<String> {
-        let values = names.iter().map(|&name| row.get(name).cloned().unwrap_or_default());
+        let values = names
+            .iter()
+            .map(|&name| row.get(name).cloned().unwrap_or_default());
         values.collect()
     };
     let key = [
@@ -337,7 +385,10 @@ fn joined_interfaces_give_the_records_of_the_whole() {
     for (flags, names) in [
         ("--flow 5tuple", &COUNTS[..]),
         ("--flow bidirectional --queues 2", &COUNTS),
-        ("--flow bidirectional --model pipeline --monitors 2", &COUNTS),
+        (
+            "--flow bidirectional --model pipeline --monitors 2",
+            &COUNTS,
+        ),
         ("--statistics full", &ANALYSIS),
         ("--statistics full --queues 2", &ANALYSIS),
         ("--statistics full --buffer 1MiB", &ANALYSIS),
@@ -354,7 +405,11 @@ fn joined_interfaces_give_the_records_of_the_whole() {
         let file_flags = file_flags.split("--buffer").next().unwrap();
         let file = read(&[&tap.whole()], &format!("--whole-flows {file_flags}"));
         let expected = records::csv(&file.quiet_success());
-        assert_eq!(timeless(&rows, names), timeless(&expected, names), "{flags}");
+        assert_eq!(
+            timeless(&rows, names),
+            timeless(&expected, names),
+            "{flags}"
+        );
     }
 }
 
@@ -368,19 +423,25 @@ fn interfaces_with_the_same_conversations_are_noticed() {
     running.signal("INT");
     let outcome = running.finish();
     let summary = Summary::balanced(&outcome);
-    assert_eq!(*summary.at("/shared_inputs"), serde_json::json!(["right", "right2"]));
+    assert_eq!(
+        *summary.at("/shared_inputs"),
+        serde_json::json!(["right", "right2"])
+    );
     // A link that is silent at first has no clock that could step.
     assert_eq!(summary.number("/clock_steps_forward"), 0);
 
     // Two links with other conversations each.
     let mut running = tap.start("");
     let other = tap.directory.path().join("other");
-    let shifted = captures::read(&fs::read(tap.whole()).unwrap()).into_iter().map(|mut frame| {
-        traffic::shift_addresses(&mut frame.bytes, 1);
-        frame
-    });
+    let shifted = captures::read(&fs::read(tap.whole()).unwrap())
+        .into_iter()
+        .map(|mut frame| {
+            traffic::shift_addresses(&mut frame.bytes, 1);
+            frame
+        });
     captures::write(&other, ETHERNET, &shifted.collect::<Vec<_>>());
-    let sent = tap.cable.replay_on("left", &tap.whole(), 1) + tap.cable.replay_on("left2", &other, 1);
+    let sent =
+        tap.cable.replay_on("left", &tap.whole(), 1) + tap.cable.replay_on("left2", &other, 1);
     running.wait_for_packets(sent);
     running.signal("INT");
     let outcome = running.finish();

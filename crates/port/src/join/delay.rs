@@ -38,7 +38,12 @@ impl Delay {
     /// Returns the latest time of packets, in a burst read at `received`, that cannot be preceded by
     /// packets of an input that has been empty since `idle_since`, if each packet is delivered within
     /// `window`.
-    pub(super) fn due_until(&self, received: Instant, idle_since: Instant, window: Duration) -> i64 {
+    pub(super) fn due_until(
+        &self,
+        received: Instant,
+        idle_since: Instant,
+        window: Duration,
+    ) -> i64 {
         let Some((start, _)) = self.start else {
             return i64::MIN;
         };
@@ -84,7 +89,10 @@ mod tests {
             delay.due_until(received, after(start, 32), WINDOW),
             5000 * MS
         );
-        assert_eq!(delay.due_until(received, after(start, 40), WINDOW), i64::MAX);
+        assert_eq!(
+            delay.due_until(received, after(start, 40), WINDOW),
+            i64::MAX
+        );
     }
 
     /// After a step of a clock, packets are at most early or late by it for two seconds.

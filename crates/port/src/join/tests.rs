@@ -177,7 +177,10 @@ fn late_packets_and_those_out_of_order_are_counted_apart() {
         ],
         window,
     );
-    let times: Vec<i64> = receive(&mut joined, usize::MAX).iter().map(|it| it.0).collect();
+    let times: Vec<i64> = receive(&mut joined, usize::MAX)
+        .iter()
+        .map(|it| it.0)
+        .collect();
     assert_eq!(times, [1_000, 900, 2_000, 3_000, 1_500]);
     let [rx, tx] = &joined.inputs()[..] else {
         panic!("two inputs")

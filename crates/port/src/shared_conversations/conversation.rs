@@ -18,7 +18,8 @@ impl Conversation {
     /// tell links apart: the same addresses of a group or of one link occur on every link.
     pub(super) fn of(link: LinkType, frame: &Frame<'_>) -> Option<(Self, u8)> {
         let headers = wire::dissect(link, frame.bytes, frame.wire_length, Decapsulate::No);
-        if headers.no_flow.is_some() || !matches!(headers.fragment, Fragment::No | Fragment::Atomic) {
+        if headers.no_flow.is_some() || !matches!(headers.fragment, Fragment::No | Fragment::Atomic)
+        {
             return None;
         }
         let key = headers.key;

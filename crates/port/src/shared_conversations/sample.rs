@@ -193,8 +193,6 @@ fn others_at_the_same_time(
             .filter(move |(other, sighting)| {
                 *other != input && own.range.common_ns(&sighting.range) >= -APART_MAX_NS
             })
-            .map(move |(other, sighting)| {
-                (*other, own.directions & sighting.directions == 0)
-            })
+            .map(move |(other, sighting)| (*other, own.directions & sighting.directions == 0))
     })
 }

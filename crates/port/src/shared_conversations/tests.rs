@@ -83,9 +83,9 @@ fn many_files_are_compared_within_bounded_memory() {
         names.push((format!("rx-{hour}"), hour, false));
     }
     names.push(("tx-7".to_owned(), 7, true));
-    let inputs = names.iter().map(|(name, hour, back)| {
-        (&**name, port(1, 5000, 5000, hour * 5 * SECOND, *back))
-    });
+    let inputs = names
+        .iter()
+        .map(|(name, hour, back)| (&**name, port(1, 5000, 5000, hour * 5 * SECOND, *back)));
     let found = read(false, inputs.collect()).unwrap();
     assert_eq!(found.names, ["rx-7", "tx-7"]);
 }
@@ -104,7 +104,15 @@ fn disjoint_links_and_series_of_files_are_not_found() {
     };
     assert_eq!((links(true), links(false)), (None, None));
     // A series of files, each of which begins shortly before the end of the one before.
-    let files = (0..5i64).map(|number| port(1, 10, 10_000, number * 10 * SECOND - number, number % 2 == 1));
+    let files = (0..5i64).map(|number| {
+        port(
+            1,
+            10,
+            10_000,
+            number * 10 * SECOND - number,
+            number % 2 == 1,
+        )
+    });
     let names = ["0", "1", "2", "3", "4"];
     assert_eq!(read(false, names.into_iter().zip(files).collect()), None);
     // Addresses that occur on every link.
