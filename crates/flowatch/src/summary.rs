@@ -274,18 +274,7 @@ impl Summary {
             run_seconds: report.elapsed.as_secs_f64(),
             cpu_seconds,
             table_memory_bytes: report.memory_bytes,
-            outputs: collected
-                .outputs
-                .iter()
-                .map(|output| SummaryOutput {
-                    target: output.name.clone(),
-                    written: output.written,
-                    lost: output.lost,
-                    too_slow: output.too_slow,
-                    left_out: output.left_out,
-                    net: output.net.as_ref().map(SummaryNet::new),
-                })
-                .collect(),
+            outputs: SummaryOutput::all(collected),
             records_lost: records_lost
                 + collected
                     .outputs
@@ -316,6 +305,20 @@ impl Summary {
                 .map(|record| TopFlow::new(record, plan.engine.meter.flow))
                 .collect(),
         }
+    }
+}
+
+impl SummaryOutput {
+    fn all(collected: &CollectorReport) -> Vec<Self> {
+        let outputs = collected.outputs.iter().map(|output| Self {
+            target: output.name.clone(),
+            written: output.written,
+            lost: output.lost,
+            too_slow: output.too_slow,
+            left_out: output.left_out,
+            net: output.net.as_ref().map(SummaryNet::new),
+        });
+        outputs.collect()
     }
 }
 

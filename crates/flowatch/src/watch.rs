@@ -99,7 +99,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     };
     let records_lost = collected.attribute_loss(outcome.records_lost);
     let shared_inputs = outcome.shared_inputs.as_ref();
-    let shared_warning = shared_inputs.map(shared_inputs_warning);
+    let shared_warning = shared_inputs.map(|found| shared_inputs_warning(found, live));
     for fault in report
         .faults
         .iter()
@@ -150,7 +150,8 @@ impl Run<'_> {
         } = self;
         let output_status = collector.output_status();
         let workers = progress.queues.len();
-        let (records, receiver) = engine::channel(workers, !input.live);
+        let live = input.live;
+        let (records, receiver) = engine::channel(workers, !live);
         receiver.populate(workers, &options.meter);
         thread::scope(|scope| {
             let main = thread::current();
@@ -179,7 +180,8 @@ impl Run<'_> {
                 reported.extend(display.print_warnings(progress.take_warnings()));
                 reported.extend(display.print_warnings(output_status.take_faults()));
                 if let Some(found) = self.shared.and_then(SharedConversations::take_found) {
-                    reported.extend(display.print_warnings(vec![shared_inputs_warning(&found)]));
+                    reported
+                        .extend(display.print_warnings(vec![shared_inputs_warning(&found, live)]));
                     shared_inputs = Some(found);
                 }
                 display.print_warnings(output_status.take_notices());
@@ -317,15 +319,19 @@ fn observe(
 }
 
 /// Returns the warning about inputs that should be joined.
-fn shared_inputs_warning(found: &SharedInputs) -> String {
+fn shared_inputs_warning(found: &SharedInputs, live: bool) -> String {
     let [first, second] = &found.names;
     let (what, result) = match found.is_one_direction_each {
-        true => ("one direction each of", "flows are reported as halves"),
-        false => ("packets of", "their flows are reported in parts"),
+        true => ("one direction each of", "flows may be halves"),
+        false => ("packets of", "flows may be reported in parts"),
+    };
+    let how = match live {
+        true => "each is measured by itself",
+        false => "they are read one after the other",
     };
     format!(
-        "{first} and {second} carry {what} the same conversations at the same time, but each input is measured by \
-         itself: {result}, and missing bytes may be none; --join joins the inputs"
+        "{first} and {second} carry {what} the same conversations at the same time, but {how}: {result}, and \
+         bytes counted as missing may be in the other one; to join all inputs by time, use --join"
     )
 }
 

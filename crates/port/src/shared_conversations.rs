@@ -58,6 +58,10 @@ impl SharedConversations {
     /// Looks at the packets of `port`. Ports with one `input` name belong together; without it, each
     /// name that the port takes on is an input (a sequence of files).
     pub fn observe<P: Port>(&self, port: P, input: Option<String>) -> Observed<P> {
+        if let Some(input) = &input {
+            // Reports name inputs in the order of these calls.
+            self.lock().register(input);
+        }
         Observed {
             port,
             input,

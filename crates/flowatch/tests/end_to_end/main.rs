@@ -34,5 +34,6 @@ mod reference;
 mod resolved_names;
 mod signals_and_pipes;
 mod summary;
+mod summary_text;
 mod targets;
 mod tcp_tshark;
