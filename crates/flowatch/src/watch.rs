@@ -306,6 +306,10 @@ fn observe(
     ports: Vec<Box<dyn Port>>,
     shared: &SharedConversations,
 ) -> Vec<Box<dyn Port>> {
+    if let Source::Files(inputs) = &plan.source {
+        let names: Vec<String> = inputs.iter().map(ToString::to_string).collect();
+        shared.register_files(&names);
+    }
     let observed = |(number, port): (usize, Box<dyn Port>)| match &plan.source {
         // All threads read the same files.
         Source::Files(_) if number > 0 => port,

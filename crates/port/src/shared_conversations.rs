@@ -69,6 +69,11 @@ impl SharedConversations {
         }
     }
 
+    /// Registers files before they are read, so that one with two names is one input.
+    pub fn register_files(&self, names: &[String]) {
+        self.lock().register_files(names);
+    }
+
     /// Returns the inputs that share conversations, once.
     #[must_use]
     pub fn take_found(&self) -> Option<SharedInputs> {

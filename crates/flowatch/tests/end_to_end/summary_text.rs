@@ -38,7 +38,7 @@ fn rate_and_duration_are_those_of_the_traffic() {
     let mut lines = text.lines();
     let first = lines.next().unwrap();
     assert!(
-        first.starts_with("2 packets, 136 B in 1 flows within 15m 00s (0.00"),
+        first.starts_with("2 packets, 136 B in 1 flows within 15m 00s (0.0"),
         "{first}"
     );
     let second = lines.next().unwrap();

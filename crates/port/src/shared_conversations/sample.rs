@@ -2,6 +2,7 @@
 
 use super::conversation::{Range, Sighting};
 use std::collections::HashMap;
+use std::path::PathBuf;
 
 /// The most sightings in the sample: about three megabytes.
 const SIGHTINGS_MAX: usize = 1 << 15;
@@ -35,6 +36,8 @@ struct InputState {
 pub(super) struct Sample {
     live: bool,
     inputs: Vec<InputState>,
+    /// Their numbers by name.
+    numbers: HashMap<String, usize>,
     /// Where and when conversations were seen, by their hash.
     seen: HashMap<u64, Vec<(usize, Sighting)>>,
     sightings: usize,
@@ -49,6 +52,7 @@ impl Sample {
         Self {
             live,
             inputs: Vec::new(),
+            numbers: HashMap::new(),
             seen: HashMap::new(),
             sightings: 0,
             limit: u64::MAX,
@@ -71,16 +75,30 @@ impl Sample {
         self.found.take()
     }
 
-    /// Returns the number of the input with this name. A file that is read twice is one input.
+    /// Returns the number of the input with this name.
     pub(super) fn register(&mut self, name: &str) -> usize {
-        let known = self.inputs.iter().position(|input| input.name == name);
-        known.unwrap_or_else(|| {
-            self.inputs.push(InputState {
-                name: name.to_owned(),
-                range: None,
-            });
-            self.inputs.len() - 1
-        })
+        if let Some(&number) = self.numbers.get(name) {
+            return number;
+        }
+        let number = self.inputs.len();
+        self.numbers.insert(name.to_owned(), number);
+        self.inputs.push(InputState {
+            name: name.to_owned(),
+            range: None,
+        });
+        number
+    }
+
+    /// Registers files. One that has two names is one input.
+    pub(super) fn register_files(&mut self, names: &[String]) {
+        let mut paths: HashMap<PathBuf, usize> = HashMap::new();
+        for name in names {
+            let path = std::fs::canonicalize(name).unwrap_or_else(|_| name.into());
+            match paths.get(&path) {
+                Some(&number) => _ = self.numbers.insert(name.clone(), number),
+                None => _ = paths.insert(path, self.register(name)),
+            }
+        }
     }
 
     /// Adds conversations of an input, seen within `range`.
