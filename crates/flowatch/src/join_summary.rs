@@ -2,7 +2,6 @@
 
 use crate::plan::Plan;
 use engine::{Loss, Report};
-use port::frame::BURST;
 use serde::Serialize;
 
 /// The totals of all joined inputs.
@@ -12,6 +11,8 @@ pub(crate) struct JoinTotals {
     pub(crate) late: u64,
     /// Packets out of order within their input.
     pub(crate) out_of_order: u64,
+    /// Packets in time order that were not used, because the run was stopped.
+    pub(crate) unused: u64,
     /// Whether each input, and all of them together, account for every packet.
     pub(crate) is_balanced: bool,
 }
@@ -39,13 +40,13 @@ impl JoinTotals {
             .iter()
             .sum::<u64>();
         let passed_on = books.received.packets - dropped_in_front + books.filtered.packets;
-        // With -c, the rest of the last burst is not used.
-        let unused_max = match plan.input.count {
-            Some(_) => (BURST * plan.receivers()) as u64,
-            None => 0,
-        };
+        totals.unused = delivered.saturating_sub(passed_on);
+        // Links are read to the end, unless -c ends the run within a burst. Reading files can be
+        // stopped anywhere.
+        let uses_all = plan.is_live() && plan.input.count.is_none();
         totals.is_balanced &= dropped == dropped_in_front
-            && (passed_on..=passed_on + unused_max).contains(&delivered);
+            && passed_on <= delivered
+            && (totals.unused == 0 || !uses_all);
         totals
     }
 }
@@ -58,6 +59,8 @@ pub(crate) struct SummaryJoin {
     window_seconds: Option<f64>,
     late: u64,
     out_of_order: u64,
+    /// Packets in time order that were not used, because the run was stopped.
+    unused: u64,
     balanced: bool,
     inputs: Vec<SummaryInput>,
 }
@@ -87,6 +90,7 @@ impl SummaryJoin {
             window_seconds: plan.is_live().then_some(window.as_secs_f64()),
             late: totals.late,
             out_of_order: totals.out_of_order,
+            unused: totals.unused,
             balanced: totals.is_balanced,
             inputs: inputs
                 .map(|input| SummaryInput {

@@ -16,7 +16,7 @@ use delay::Delay;
 use input::{JoinedInput, Polled};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use wire::LinkType;
 
 /// Joins ports by the times of their packets.
@@ -114,11 +114,17 @@ impl Joined {
         }
     }
 
-    /// Reads the inputs that have no frames. Returns a fault, if one of them reports one.
-    fn poll_waiting(&mut self) -> Option<String> {
+    /// Reads the inputs that have no frames; those found empty before `idle_before` only if that is
+    /// given, because reading an empty port waits. Returns a fault, if one of them reports one.
+    fn poll_waiting(&mut self, idle_before: Option<Instant>) -> Option<String> {
         let mut at = 0;
         while let Some(&index) = self.waiting.get(at) {
             let input = &mut self.inputs[index];
+            let is_due = |idle_since| idle_before.is_some_and(|before| idle_since < before);
+            if input.idle_since().is_some_and(|since| !is_due(since)) {
+                at += 1;
+                continue;
+            }
             match input.poll() {
                 Ok(Polled::Frames(first_ns)) => {
                     if self.window.is_some() {
@@ -217,11 +223,14 @@ impl Port for Joined {
             self.faults += 1;
             return Ok(Received::Fault(error));
         }
+        let started = Instant::now();
+        let mut idle_before = None;
         let (count, link) = loop {
-            if let Some(fault) = self.poll_waiting() {
+            if let Some(fault) = self.poll_waiting(idle_before) {
                 return Ok(Received::Fault(fault));
             }
-            if self.window.is_none() && !self.waiting.is_empty() {
+            let is_file_awaited = self.window.is_none() && !self.waiting.is_empty();
+            if is_file_awaited && idle_before.is_some() {
                 return Ok(Received::Idle);
             }
             if self.order.is_empty() && self.waiting.is_empty() {
@@ -233,14 +242,22 @@ impl Port for Joined {
                     ))),
                 };
             }
-            let merged = self.merge();
-            if merged.0 > 0 {
-                break merged;
+            if !is_file_awaited {
+                let merged = self.merge();
+                if merged.0 > 0 {
+                    break merged;
+                }
+                // Without a frame there is a file to open, or packets wait for those of other inputs.
+                if self.window.is_none() {
+                    continue;
+                }
             }
-            // Without a frame there is a file to open, or packets wait for those of other inputs.
-            if self.window.is_some() {
+            // An empty input is read only when no other frame is due: that waits each time, and one
+            // silent link would slow the others down to a burst per wait.
+            if idle_before.is_some() {
                 return Ok(Received::Idle);
             }
+            idle_before = Some(started);
         };
         Ok(Received::Burst(Burst {
             link,

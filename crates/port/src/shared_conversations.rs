@@ -17,10 +17,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Packets of an input that are all looked at.
-const ALL_PACKETS: u64 = 1 << 16;
+/// Of the packets of an input up to the first number, one burst of the second number is looked at; of
+/// all later ones, one of [`BURSTS_PER_LOOK`].
+const LOOKS: [(u64, u64); 2] = [(1 << 13, 1), (1 << 17, 16)];
 
-/// After these, one burst of this many is looked at.
+/// See [`LOOKS`].
 const BURSTS_PER_LOOK: u64 = 64;
 
 /// Conversations that an input collects before they are added to the sample of all.
@@ -174,7 +175,9 @@ impl Observer {
         };
         self.burst_range = Some(Range::between(first.time_ns, last.time_ns));
         self.bursts += 1;
-        if self.packets < ALL_PACKETS || self.bursts.is_multiple_of(BURSTS_PER_LOOK) {
+        let stage = LOOKS.iter().find(|(packets, _)| self.packets < *packets);
+        let bursts = stage.map_or(BURSTS_PER_LOOK, |(_, bursts)| *bursts);
+        if self.bursts.is_multiple_of(bursts) {
             self.look_at_all(burst);
         }
         self.packets += burst.frames.len() as u64;

@@ -122,6 +122,7 @@ fn books_balance_for_each_input_and_in_total() {
         assert_eq!(received, packets, "{flags}");
         assert_eq!(*summary.at("/join/balanced"), true, "{flags}");
         assert_eq!(summary.number("/join/late"), 0, "{flags}");
+        assert_eq!(summary.number("/join/unused"), 0, "{flags}");
     }
     let (summary, _) = summary(&files, "--join -c 100");
     assert_eq!(summary.number("/packets"), 100);

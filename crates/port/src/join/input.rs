@@ -26,7 +26,7 @@ pub(super) struct JoinedInput {
     count: usize,
     /// When the burst was read.
     received: Instant,
-    /// When the port was last found to have no frames; before `received` if it has had some since.
+    /// When the port was found to have no frames, if it has had none since.
     idle_since: Option<Instant>,
     /// Latest time that it has delivered.
     latest_ns: i64,
@@ -76,6 +76,7 @@ impl JoinedInput {
                 slots[..count].copy_from_slice(&burst.frames[..count]);
                 (self.count, self.link) = (count, burst.link);
                 self.received = Instant::now();
+                self.idle_since = None;
                 Ok(Polled::Frames(self.next_ns()))
             }
             Received::Idle => {

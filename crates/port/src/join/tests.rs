@@ -189,6 +189,43 @@ fn late_packets_and_those_out_of_order_are_counted_apart() {
     assert_eq!((tx.late, tx.out_of_order), (1, 0));
 }
 
+/// A silent link whose every read waits.
+struct Silent(std::sync::Arc<std::sync::atomic::AtomicU32>);
+
+impl Port for Silent {
+    fn receive(&mut self) -> Result<Received<Burst<'_>>, PortError> {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(5));
+        Ok(Received::Idle)
+    }
+
+    fn counters(&mut self) -> Counters {
+        Counters::default()
+    }
+
+    fn name(&self) -> &'static str {
+        "tx"
+    }
+}
+
+#[test]
+fn silent_link_does_not_slow_down_the_other() {
+    // A thousand bursts, which arrived within ten milliseconds.
+    let bursts: Vec<Vec<i64>> = (0..1000).map(|at| vec![at * 10_000; 200]).collect();
+    let bursts: Vec<&[i64]> = bursts.iter().map(Vec::as_slice).collect();
+    let polls = std::sync::Arc::default();
+    let mut joined = Joined::links(
+        vec![
+            Scripted::boxed("rx", true, &bursts),
+            Box::new(Silent(std::sync::Arc::clone(&polls))),
+        ],
+        Duration::from_millis(20),
+    );
+    assert_eq!(receive(&mut joined, 200_000).len(), 200_000);
+    let polls = polls.load(std::sync::atomic::Ordering::Relaxed);
+    assert!((4..100).contains(&polls), "{polls}");
+}
+
 /// A port that fails once and for all.
 struct Failing;
 
