@@ -8,11 +8,11 @@ use crate::measurement_summary::measurements;
 use crate::net_summary;
 use crate::plan::Plan;
 use crate::protocol_name::protocol_name;
-use crate::summary::{malformed, no_flow};
+use crate::summary::{collision_prevention, malformed, no_flow};
 use crate::top_flows;
 use crate::units;
 use engine::{Level, QueueReport, Report};
-use flow::hash::HashKind;
+use export::printable;
 use flow::{FlowDefinition, Record};
 use hw::schedule::Schedule;
 use std::fmt::Write;
@@ -44,7 +44,7 @@ impl SummaryText<'_> {
         if self.plan.reports.verbose {
             let _ = self.details(&mut text);
         }
-        text
+        printable::lines(&text).into_owned()
     }
 
     fn totals(&self, text: &mut String) -> std::fmt::Result {
@@ -150,7 +150,7 @@ impl SummaryText<'_> {
             )?;
         }
         self.join(text)?;
-        self.weak_hash(text)?;
+        self.collisions(text)?;
         self.hashes(text)?;
         self.gaps(text)?;
         if !self.plan.engine.meter.table.is_exact() {
@@ -228,16 +228,28 @@ impl SummaryText<'_> {
         Ok(())
     }
 
-    /// Warns if the hash caused evictions while the table had free slots.
-    fn weak_hash(&self, text: &mut String) -> std::fmt::Result {
-        let (flows, hash) = (&self.report.flows, self.plan.engine.meter.hash);
-        if flows.evicted == 0 || flows.was_full || hash == HashKind::Keyed {
+    /// Warns if flows collided while the table had room, and says what prevents it.
+    fn collisions(&self, text: &mut String) -> std::fmt::Result {
+        let collisions = self.report.flows.collisions;
+        let Some(prevention) = collision_prevention(collisions, &self.plan.engine.meter) else {
             return Ok(());
-        }
+        };
+        line(
+            text,
+            "hash collisions",
+            collisions.overflowed,
+            "(flows that did not fit their bucket of a nearly empty table)",
+        )?;
+        line(
+            text,
+            "  evicted",
+            collisions.evicted,
+            "(although the table was not full: their records are split)",
+        )?;
         writeln!(
             text,
-            "  Flows were evicted although no table was full: --hash {hash} puts too many of them into one bucket\n  \
-             (--hash keyed does not)."
+            "  Someone may have chosen the keys of these flows to collide under --hash {}: use {prevention}.",
+            self.plan.engine.meter.hash
         )
     }
 
@@ -303,7 +315,7 @@ impl SummaryText<'_> {
                 text,
                 "\n{} records written to {}",
                 units::count(output.written),
-                output.name
+                printable::message(&output.name)
             )?;
             if output.lost > 0 {
                 write!(text, ", {} LOST", units::count(output.lost))?;
@@ -313,6 +325,13 @@ impl SummaryText<'_> {
                     text,
                     " ({} because it was too slow)",
                     units::count(output.too_slow)
+                )?;
+            }
+            if output.stuck > 0 {
+                write!(
+                    text,
+                    " ({} because it was stuck)",
+                    units::count(output.stuck)
                 )?;
             }
             if output.left_out > 0 {
@@ -439,7 +458,7 @@ impl SummaryText<'_> {
             writeln!(
                 text,
                 "  {:<28} {:>14} received  {:>12} dropped  {:>12} late  {:>12} out of order",
-                input.name,
+                printable::message(&input.name),
                 units::count(input.received + input.dropped),
                 units::count(input.dropped),
                 units::count(input.late),

@@ -23,12 +23,13 @@ impl Source {
         matches!(self, Self::Live(_))
     }
 
-    /// Returns the number of receiving threads, with `queues` per interface, or for the files or for all
-    /// interfaces if they are joined.
+    /// Returns the number of ports to open, with `queues` per interface, or for all interfaces if they
+    /// are joined.
     pub(super) fn receivers(&self, queues: usize, is_joined: bool) -> usize {
         match self {
-            Self::Live(interfaces) if !is_joined => interfaces.len() * queues,
-            Self::Live(_) | Self::Files(_) => queues,
+            Self::Files(_) => 1,
+            Self::Live(_) if is_joined => queues,
+            Self::Live(interfaces) => interfaces.len() * queues,
         }
     }
 
@@ -37,14 +38,6 @@ impl Source {
         match self {
             Self::Files(inputs) => inputs.len(),
             Self::Live(interfaces) => interfaces.len(),
-        }
-    }
-
-    /// Whether an input can be read only once.
-    pub(super) fn is_read_once(&self) -> bool {
-        match self {
-            Self::Files(inputs) => inputs.iter().any(is_read_once),
-            Self::Live(_) => true,
         }
     }
 }
@@ -102,15 +95,4 @@ pub(super) fn source(
 pub(super) fn first_file(words: &[String]) -> Option<&str> {
     let mut words = words.iter().map(String::as_str);
     words.find(|word| Path::new(word).is_file())
-}
-
-/// Whether an input can be read only once. Missing files and directories are reported when they are
-/// opened.
-fn is_read_once(input: &Input) -> bool {
-    match input {
-        Input::Path(path) => {
-            std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
-        }
-        Input::StandardInput => true,
-    }
 }

@@ -238,7 +238,6 @@ fn contradictory_flags_are_refused() {
             "-i dpdk:a -i dpdk:b --join --queues 2",
             "use --model pipeline with --monitors",
         ),
-        ("-r - x --join --queues 2", "can be read by one thread only"),
     ] {
         assert_fails(&run(&mut watch(&format!("-q {flags}"))), 2, &[words]);
     }
