@@ -21,6 +21,8 @@ pub enum AppValue<'a> {
 pub enum AppType {
     /// [`AppValue::Text`].
     Text,
+    /// [`AppValue::Text`], numbers in hexadecimal: `0012e5`, `0304,0303`.
+    Hexadecimal,
     /// [`AppValue::Number`].
     Number,
     /// [`AppValue::Real`].

@@ -12,7 +12,7 @@ fn table() -> String {
     );
     for column in COLUMNS {
         let kind = match column.kind {
-            AppType::Text => "string",
+            AppType::Text | AppType::Hexadecimal => "string",
             AppType::Number => "unsigned64",
             AppType::Real => "float64",
         };

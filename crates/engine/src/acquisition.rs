@@ -113,6 +113,7 @@ impl AcquisitionThread<'_> {
         self.writer.publish_counters(&self.port.counters());
         let queue = QueueReport {
             name: format!("acquisition-{}", self.number),
+            inputs: self.port.inputs(),
             ..placement.report()
         };
         (report, queue, placement.fault)

@@ -4,6 +4,7 @@
 
 use port::{Counters, SnaplenErrors};
 use std::ops::AddAssign;
+use std::time::Duration;
 use wire::{Malformed, NoFlow};
 
 /// A number of packets and their bytes on the wire.
@@ -108,6 +109,9 @@ pub struct Books {
     pub unattributed: Count,
     /// Malformed packets, by [`Malformed`]. A malformed packet may still belong to a flow.
     pub malformed: [u64; Malformed::ALL.len()],
+    /// Times of the earliest and the latest processed packet, in nanoseconds since the epoch. `None` if
+    /// there was none, or if no frame was read.
+    pub times: Option<(i64, i64)>,
     /// Packets that the snaplen truncated.
     pub truncated: u64,
     /// Fragments of IP packets.
@@ -142,6 +146,7 @@ impl Default for Books {
             no_flow: [Count::default(); NoFlow::ALL.len()],
             unattributed: Count::default(),
             malformed: [0; Malformed::ALL.len()],
+            times: None,
             truncated: 0,
             fragments: 0,
             faults: 0,
@@ -184,6 +189,19 @@ impl Books {
         self.snaplens += counters.snaplen_errors;
     }
 
+    /// Extends the times of packets.
+    pub(crate) fn add_times(&mut self, first_ns: i64, last_ns: i64) {
+        let (first, last) = self.times.unwrap_or((first_ns, last_ns));
+        self.times = Some((first.min(first_ns), last.max(last_ns)));
+    }
+
+    /// Returns the time from the earliest to the latest processed packet, if any was read.
+    #[must_use]
+    pub fn traffic_time(&self) -> Option<Duration> {
+        let (first_ns, last_ns) = self.times?;
+        Some(Duration::from_nanos(last_ns.abs_diff(first_ns)))
+    }
+
     /// Returns the number of lost packets, over all reasons.
     #[must_use]
     pub fn lost(&self) -> u64 {
@@ -222,6 +240,9 @@ impl AddAssign<&Self> for Books {
         self.filtered += other.filtered;
         self.in_flows += other.in_flows;
         self.unattributed += other.unattributed;
+        if let Some((first_ns, last_ns)) = other.times {
+            self.add_times(first_ns, last_ns);
+        }
         self.truncated += other.truncated;
         self.fragments += other.fragments;
         self.faults += other.faults;

@@ -192,6 +192,13 @@ impl PacketParser {
             .map_or(self.last_packet_ns, |frame| frame.time_ns);
         self.books.received += received;
         self.books.processed += received;
+        let times = burst.frames.iter().map(|frame| frame.time_ns);
+        let range = times.fold((i64::MAX, i64::MIN), |(first, last), time_ns| {
+            (first.min(time_ns), last.max(time_ns))
+        });
+        if range.0 <= range.1 {
+            self.books.add_times(range.0, range.1);
+        }
     }
 
     /// Counts a frame that was not captured completely.
@@ -270,6 +277,10 @@ impl PacketParser {
     /// it in milliseconds. Timestamps may come from another clock, so the machine's time of day cannot be
     /// used.
     pub fn tick(&mut self) -> u32 {
+        if self.books.received.packets == 0 {
+            // There is no time to advance from: the first packet sets it.
+            return self.clock.now_ms();
+        }
         let now = Instant::now();
         match self.idle_since {
             Some((last_ns, since)) if last_ns == self.last_packet_ns => {

@@ -158,6 +158,7 @@ impl Receiver<'_> {
             books,
             device: counters.device,
             rss: self.port.rss(),
+            inputs: self.port.inputs(),
             ..placement.report()
         }
     }

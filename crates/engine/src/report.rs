@@ -5,7 +5,7 @@ use crate::measurement::{Findings, FindingsMerger, MeasurementReport};
 use crate::occupancy::Occupancy;
 use flow::MeterCounters;
 use hw::schedule::Schedule;
-use port::{DeviceCounters, Rss};
+use port::{DeviceCounters, InputCounters, Rss};
 use std::time::Duration;
 
 /// The report of one thread.
@@ -27,6 +27,8 @@ pub struct QueueReport {
     pub device: Option<DeviceCounters>,
     /// Whether the device hashes frames, if known.
     pub rss: Option<Rss>,
+    /// The accounting of each input, if the port joins several.
+    pub inputs: Vec<InputCounters>,
     /// CPU time of the thread.
     pub cpu: Duration,
 }

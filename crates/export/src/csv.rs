@@ -222,14 +222,29 @@ impl LineFormat for Csv {
         for (group, no_value) in &self.app_groups {
             if group.part_state(analysis) == PartState::Present {
                 for measure in &group.columns {
-                    let value = measure.value(analysis);
-                    append_measure(text, &mut self.times, value);
+                    match measure.value(analysis) {
+                        MeasureValue::Text(value) if measure.is_hexadecimal() => {
+                            let value = MeasureValue::Text(&lettered(value));
+                            append_measure(text, &mut self.times, value);
+                        }
+                        value => append_measure(text, &mut self.times, value),
+                    }
                 }
             } else {
                 text.append(no_value.len(), |cursor| cursor.label(no_value));
             }
         }
         text.replace_last(b'\n');
+    }
+}
+
+/// Puts a letter before each number in hexadecimal. Without it, a reader that guesses types takes
+/// `0304` for 304 and `0012e5` for 1,200,000.
+#[cold]
+fn lettered(numbers: &str) -> String {
+    match numbers {
+        "" => String::new(),
+        numbers => format!("x{}", numbers.replace(',', ",x")),
     }
 }
 

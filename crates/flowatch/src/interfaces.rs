@@ -40,6 +40,13 @@ fn overlap(one: &KernelLink, other: &KernelLink) -> bool {
     (is_all || one.index == other.index) && (is_any_queue || one.queue == other.queue)
 }
 
+/// Returns the first name of the link that source number `number` belongs to.
+pub(crate) fn first_of_link(names: &[String], number: usize) -> String {
+    let link = link_id(&names[number]);
+    let first = names.iter().find(|name| link_id(name) == link);
+    first.unwrap_or(&names[number]).clone()
+}
+
 /// Returns an identifier of the source's link, the same for all of its names and queues.
 pub(crate) fn link_id(name: &str) -> String {
     match sources::kind(name).kernel_link(name) {

@@ -8,6 +8,7 @@ mod applications;
 mod engine;
 mod error;
 mod filter;
+mod join;
 mod meter;
 mod outputs;
 mod privileges;
@@ -24,6 +25,7 @@ use crate::arguments::reports::ReportArguments;
 use crate::sources::{self, LiveOptions};
 use ::engine::Options;
 use ::engine::merge::MergeOptions;
+use std::time::Duration;
 
 /// The checked options of a `watch` run.
 #[derive(Debug)]
@@ -34,6 +36,8 @@ pub(crate) struct Plan {
     pub(crate) filter: Option<String>,
     /// Receiving threads per interface, or for the files.
     pub(crate) queues: usize,
+    /// Whether all inputs are joined in time order: how long packets of interfaces wait for each other.
+    pub(crate) join: Option<Duration>,
     pub(crate) input: InputArguments,
     pub(crate) dpdk: DpdkArguments,
     /// The options of the engine, with those of its meters.
@@ -54,6 +58,7 @@ impl Plan {
         let (source, notices) = source::source(&arguments, &files, &filter)?;
         sources::check(&arguments.interfaces, &arguments)?;
         let checked = outputs::check(&arguments, &source)?;
+        let join = join::join(&arguments, &source)?;
         let engine = engine::options(&arguments, &source)?;
         let queues = usize::from(arguments.engine.queues);
         let privileges =
@@ -64,6 +69,7 @@ impl Plan {
             engine,
             filter: filter::expression(&filter, &source)?,
             queues,
+            join,
             input: arguments.input,
             dpdk: arguments.dpdk,
             reports: arguments.reports,
@@ -74,7 +80,7 @@ impl Plan {
 
     /// Returns the number of ports: queues of all interfaces, or one for the files.
     pub(crate) fn receivers(&self) -> usize {
-        self.source.receivers(self.queues)
+        self.source.receivers(self.queues, self.join.is_some())
     }
 
     /// Returns how to open interfaces.
@@ -97,6 +103,11 @@ impl Plan {
         // The analyses of two parts of a flow cannot be combined into that of the whole.
         if self.engine.meter.statistics.analysis.is_some() {
             return None;
+        }
+        if self.join.is_some() {
+            // All workers measure one link.
+            let several = self.receivers() > 1;
+            return several.then(|| engine::merge(&self.engine.meter, vec![0; workers]));
         }
         let receivers = engine::links(interfaces, self.queues, self.receivers());
         let shared = |(at, link)| receivers[..at].contains(link);

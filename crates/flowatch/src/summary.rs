@@ -2,11 +2,14 @@
 
 use crate::acquisition_summary::SummaryAcquisition;
 use crate::collector::{CollectorReport, total_bytes, total_packets};
+use crate::finished_run::FinishedRun;
+use crate::join_summary::SummaryJoin;
 use crate::measurement_summary::SummaryMeasurement;
 use crate::memory_plan::MemoryUse;
 use crate::net_summary::SummaryNet;
 use crate::plan::Plan;
 use crate::run_end::RunEnd;
+use crate::top_flows;
 use engine::{Books, Count, QueueReport, Report};
 use flow::hash::HashKind;
 use flow::{Collisions, FlowDefinition, MeterOptions, Record};
@@ -16,7 +19,7 @@ use std::collections::BTreeMap;
 use wire::{Malformed, NoFlow};
 
 /// Goes up when a field changes its meaning or is removed.
-const SCHEMA_VERSION: u32 = 2;
+const SCHEMA_VERSION: u32 = 3;
 
 /// The summary of a run.
 #[derive(Debug, Serialize)]
@@ -47,6 +50,12 @@ pub(crate) struct Summary {
     measurements: BTreeMap<&'static str, SummaryMeasurement>,
     /// Which packets gaps count: `queue` or `link`.
     gap_scope: &'static str,
+    /// The joined inputs, with `--join`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    join: Option<SummaryJoin>,
+    /// Inputs that carry the same conversations at the same time, and are not joined.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared_inputs: Option<[String; 2]>,
     malformed: BTreeMap<&'static str, u64>,
     /// Packets truncated by the snaplen.
     truncated: u64,
@@ -62,8 +71,15 @@ pub(crate) struct Summary {
     unknown_link_types: Vec<u16>,
     /// What ended the run, and at which share of the input.
     ended: RunEnd,
-    /// Wall-clock time of the run.
-    seconds: f64,
+    /// Time from the earliest to the latest packet; `null` if none was read.
+    seconds: Option<f64>,
+    /// Times of these packets, in nanoseconds since the epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_packet_ns: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_packet_ns: Option<i64>,
+    /// Time that the program took, by a clock on the wall.
+    run_seconds: f64,
     /// CPU time of the whole process.
     cpu_seconds: f64,
     table_memory_bytes: usize,
@@ -253,24 +269,27 @@ struct TopFlow {
     destination_transport_port: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     protocol_identifier: Option<u8>,
+    /// The VLAN tags of the key, outer first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    vlan: Vec<u16>,
     packets: u64,
     bytes: u64,
 }
 
 impl Summary {
     /// Summarises a run. `records_lost` are those lost before they reached the outputs.
-    pub(crate) fn new(
-        plan: &Plan,
-        report: &Report,
-        collected: &CollectorReport,
-        end: &RunEnd,
-        records_lost: u64,
-        cpu_seconds: f64,
-        sandboxed: &Status,
-    ) -> Self {
+    pub(crate) fn new(run: &FinishedRun<'_>) -> Self {
+        let &FinishedRun {
+            plan,
+            report,
+            collected,
+            end,
+            records_lost,
+            ..
+        } = run;
         let books = &report.books;
         Self {
-            sandbox: sandboxed.clone(),
+            sandbox: run.sandboxed.clone(),
             schema_version: SCHEMA_VERSION,
             version: env!("CARGO_PKG_VERSION"),
             packets: books.received.packets,
@@ -298,6 +317,8 @@ impl Summary {
                 Some(_) => "link",
                 None => "queue",
             },
+            join: SummaryJoin::new(plan, report),
+            shared_inputs: run.shared_inputs.cloned(),
             malformed: malformed(books).collect(),
             truncated: books.truncated,
             snaplens: SummarySnaplens::new(books),
@@ -313,23 +334,14 @@ impl Summary {
                 .collect(),
             unknown_link_types: report.unknown_links.clone(),
             ended: end.clone(),
-            seconds: report.elapsed.as_secs_f64(),
-            cpu_seconds,
+            seconds: books.traffic_time().map(|time| time.as_secs_f64()),
+            first_packet_ns: books.times.map(|times| times.0),
+            last_packet_ns: books.times.map(|times| times.1),
+            run_seconds: report.elapsed.as_secs_f64(),
+            cpu_seconds: run.cpu.as_secs_f64(),
             table_memory_bytes: report.memory_bytes,
             memory: end.memory.with_use(),
-            outputs: collected
-                .outputs
-                .iter()
-                .map(|output| SummaryOutput {
-                    target: output.name.clone(),
-                    written: output.written,
-                    lost: output.lost,
-                    too_slow: output.too_slow,
-                    stuck: output.stuck,
-                    left_out: output.left_out,
-                    net: output.net.as_ref().map(SummaryNet::new),
-                })
-                .collect(),
+            outputs: SummaryOutput::all(collected),
             records_lost: records_lost
                 + collected
                     .outputs
@@ -343,6 +355,21 @@ impl Summary {
                 .map(|record| TopFlow::new(record, plan.engine.meter.flow))
                 .collect(),
         }
+    }
+}
+
+impl SummaryOutput {
+    fn all(collected: &CollectorReport) -> Vec<Self> {
+        let outputs = collected.outputs.iter().map(|output| Self {
+            target: output.name.clone(),
+            written: output.written,
+            lost: output.lost,
+            too_slow: output.too_slow,
+            stuck: output.stuck,
+            left_out: output.left_out,
+            net: output.net.as_ref().map(SummaryNet::new),
+        });
+        outputs.collect()
     }
 }
 
@@ -406,6 +433,7 @@ impl TopFlow {
             source_transport_port: ports.then_some(key.source_port),
             destination_transport_port: ports.then_some(key.destination_port),
             protocol_identifier: ports.then_some(key.protocol),
+            vlan: top_flows::vlan_tags(key).collect(),
             packets: total_packets(record),
             bytes: total_bytes(record),
         }

@@ -1,33 +1,29 @@
 //! The final summary as text.
 
 use crate::acquisition_summary::acquisition;
-use crate::collector::{CollectorReport, total_bytes, total_packets};
+use crate::collector::{total_bytes, total_packets};
 use crate::device_text::devices;
+use crate::finished_run::FinishedRun;
+use crate::join_summary::JoinTotals;
 use crate::measurement_summary::measurements;
 use crate::net_summary;
-use crate::plan::Plan;
 use crate::protocol_name::protocol_name;
-use crate::run_end::RunEnd;
 use crate::summary::{collision_prevention, malformed, no_flow};
 use crate::top_flows;
 use crate::units;
-use engine::{Level, QueueReport, Report};
+use engine::{Level, QueueReport};
 use export::printable;
 use flow::{FlowDefinition, Record};
 use hw::schedule::Schedule;
-use sandbox::Status;
 use std::fmt::Write;
 use std::time::Duration;
 
+/// From this number of packets on, the time of start and end is a small part of a run.
+const PER_PACKET_MIN: u64 = 100_000;
+
 /// Renders the text summary of a run.
 pub(crate) struct SummaryText<'a> {
-    pub(crate) plan: &'a Plan,
-    pub(crate) report: &'a Report,
-    pub(crate) collected: &'a CollectorReport,
-    pub(crate) end: &'a RunEnd,
-    pub(crate) records_lost: u64,
-    pub(crate) cpu: Duration,
-    pub(crate) sandboxed: &'a Status,
+    pub(crate) run: &'a FinishedRun<'a>,
 }
 
 impl SummaryText<'_> {
@@ -36,46 +32,70 @@ impl SummaryText<'_> {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = self.totals(&mut text);
-        text += &self.end.text();
+        text += &self.run.end.text();
         let _ = self.books(&mut text);
-        let _ = measurements(&mut text, self.report);
-        let _ = acquisition(&mut text, self.report);
+        let _ = measurements(&mut text, self.run.report);
+        let _ = acquisition(&mut text, self.run.report);
         let _ = self.outputs(&mut text);
         let _ = self.top(&mut text);
-        let _ = writeln!(text, "\nSandbox: {}", self.sandboxed);
-        if self.plan.reports.verbose {
+        let _ = writeln!(text, "\nSandbox: {}", self.run.sandboxed);
+        if self.run.plan.reports.verbose {
             let _ = self.details(&mut text);
         }
         printable::lines(&text).into_owned()
     }
 
     fn totals(&self, text: &mut String) -> std::fmt::Result {
-        let (books, flows) = (&self.report.books, &self.report.flows);
-        let elapsed = self.report.elapsed;
-        let packets = books.processed.packets;
+        let (books, flows) = (&self.run.report.books, &self.run.report.flows);
         write!(
             text,
-            "{} packets, {} in {} flows, {}",
+            "{} packets, {} in {} flows",
             units::count(books.received.packets),
             units::bytes(books.received.bytes),
-            units::count(flows.records - self.collected.merged),
-            units::duration(elapsed),
+            units::count(flows.records - self.run.collected.merged),
         )?;
-        if packets > 0 {
+        if let Some(time) = books.traffic_time() {
+            write!(text, " within {}", units::duration(time))?;
+            if !time.is_zero() {
+                let rate = books.processed.packets as f64 / time.as_secs_f64();
+                write!(text, " ({})", units::rate_packets(rate))?;
+            }
+        }
+        writeln!(text)?;
+        self.run_time(text)
+    }
+
+    /// Writes the time that the program took, as opposed to that of the traffic.
+    fn run_time(&self, text: &mut String) -> std::fmt::Result {
+        let (elapsed, packets) = (
+            self.run.report.elapsed,
+            self.run.report.books.processed.packets,
+        );
+        write!(
+            text,
+            "flowatch ran for {}, with {} of CPU time",
+            units::duration(elapsed),
+            units::duration(self.run.cpu)
+        )?;
+        // A run on a link waits most of the time, and a short one mostly starts and ends.
+        if !self.run.plan.is_live() && packets >= PER_PACKET_MIN {
             let rate = packets as f64 / elapsed.as_secs_f64().max(1e-9);
-            let per_packet = self.cpu.as_nanos() as f64 / packets as f64;
-            let rate = units::rate_packets(rate);
-            write!(text, " ({rate}, {per_packet:.0} ns of CPU time per packet)")?;
+            let per_packet = self.run.cpu.as_nanos() as f64 / packets as f64;
+            write!(
+                text,
+                " ({per_packet:.0} ns per packet, {})",
+                units::rate_packets(rate)
+            )?;
         }
         writeln!(text)
     }
 
     fn books(&self, text: &mut String) -> std::fmt::Result {
-        let books = &self.report.books;
+        let books = &self.run.report.books;
         writeln!(
             text,
             "\nBooks: packet accounting ({})",
-            if self.report.is_balanced() {
+            if self.run.report.is_balanced() {
                 "balanced"
             } else {
                 "NOT BALANCED: please report this"
@@ -104,7 +124,7 @@ impl SummaryText<'_> {
                 "(--level packet: headers are not read)",
             )?;
         }
-        if books.unattributed.packets > 0 || !self.plan.engine.meter.table.is_exact() {
+        if books.unattributed.packets > 0 || !self.run.plan.engine.meter.table.is_exact() {
             line(
                 text,
                 "  unattributed",
@@ -113,39 +133,40 @@ impl SummaryText<'_> {
             )?;
         }
         losses_and_faults(text, books)?;
-        if self.report.flows.evicted > 0 {
+        if self.run.report.flows.evicted > 0 {
             line(
                 text,
                 "flows evicted",
-                self.report.flows.evicted,
+                self.run.report.flows.evicted,
                 "(more flows than --max-flows, or too many with the same hash)",
             )?;
         }
         self.names(text)?;
-        if self.collected.merged > 0 {
+        if self.run.collected.merged > 0 {
             line(
                 text,
                 "records merged",
-                self.collected.merged,
+                self.run.collected.merged,
                 "(parts of one flow from different queues)",
             )?;
         }
-        if self.collected.released_early > 0 {
+        if self.run.collected.released_early > 0 {
             line(
                 text,
                 "records not joined",
-                self.collected.released_early,
+                self.run.collected.released_early,
                 "(too many were held: another part of their flow may have a record of its own)",
             )?;
         }
+        self.join(text)?;
         self.collisions(text)?;
         self.hashes(text)?;
         self.gaps(text)?;
-        if !self.plan.engine.meter.table.is_exact() {
+        if !self.run.plan.engine.meter.table.is_exact() {
             writeln!(
                 text,
                 "  Flows are identified by a 32-bit hash only (--table {}): two may have been merged.",
-                self.plan.engine.meter.table.name()
+                self.run.plan.engine.meter.table.name()
             )?;
         }
         Ok(())
@@ -153,7 +174,7 @@ impl SummaryText<'_> {
 
     /// Says which names in DNS responses were lost, or not asked for.
     fn names(&self, text: &mut String) -> std::fmt::Result {
-        let flows = &self.report.flows;
+        let flows = &self.run.report.flows;
         for (label, count, note) in [
             (
                 "DNS unasked",
@@ -188,10 +209,38 @@ impl SummaryText<'_> {
         Ok(())
     }
 
+    /// Says what did not fit the order of joined inputs.
+    fn join(&self, text: &mut String) -> std::fmt::Result {
+        let join = JoinTotals::new(self.run.plan, self.run.report);
+        for (label, count, note) in [
+            (
+                "late for the join",
+                join.late,
+                "(later than the window of --join: not in time order)",
+            ),
+            (
+                "out of order in an input",
+                join.out_of_order,
+                "(--join keeps the order within an input)",
+            ),
+        ] {
+            if count > 0 {
+                line(text, label, count, note)?;
+            }
+        }
+        if !join.is_balanced {
+            writeln!(
+                text,
+                "  The joined inputs do not add up to these packets: please report this."
+            )?;
+        }
+        Ok(())
+    }
+
     /// Warns if flows collided while the table had room, and says what prevents it.
     fn collisions(&self, text: &mut String) -> std::fmt::Result {
-        let collisions = self.report.flows.collisions;
-        let Some(prevention) = collision_prevention(collisions, &self.plan.engine.meter) else {
+        let collisions = self.run.report.flows.collisions;
+        let Some(prevention) = collision_prevention(collisions, &self.run.plan.engine.meter) else {
             return Ok(());
         };
         line(
@@ -209,37 +258,37 @@ impl SummaryText<'_> {
         writeln!(
             text,
             "  Someone may have chosen the keys of these flows to collide under --hash {}: use {prevention}.",
-            self.plan.engine.meter.hash
+            self.run.plan.engine.meter.hash
         )
     }
 
     /// Says which packets gaps count, if there are several queues.
     fn gaps(&self, text: &mut String) -> std::fmt::Result {
-        let columns = self.plan.engine.meter.schema().statistics;
+        let columns = self.run.plan.engine.meter.schema().statistics;
         let has_gaps = columns.iter().any(|column| column.name.starts_with("gap"));
-        if !has_gaps || !self.plan.is_live() || self.plan.receivers() == 1 {
+        if !has_gaps || !self.run.plan.is_live() || self.run.plan.receivers() == 1 {
             return Ok(());
         }
-        if self.plan.engine.link_packet_counter.is_some() {
+        if self.run.plan.engine.link_packet_counter.is_some() {
             writeln!(
                 text,
                 "  Gaps count the packets of all {} queues, in the order in which they were read (--gap link).",
-                self.plan.receivers()
+                self.run.plan.receivers()
             )
         } else {
             writeln!(
                 text,
                 "  Gaps count only the packets of the flow's own queue, one of {} (--gap link counts all).",
-                self.plan.receivers()
+                self.run.plan.receivers()
             )
         }
     }
 
     /// Says which hashes came from the device, and what the devices counted.
     fn hashes(&self, text: &mut String) -> std::fmt::Result {
-        let books = &self.report.books;
-        if self.plan.engine.meter.flow == FlowDefinition::Rss
-            && self.plan.engine.level == Level::Flow
+        let books = &self.run.report.books;
+        if self.run.plan.engine.meter.flow == FlowDefinition::Rss
+            && self.run.plan.engine.level == Level::Flow
         {
             writeln!(
                 text,
@@ -248,7 +297,7 @@ impl SummaryText<'_> {
                  truncated packets and fragments among them are not counted.",
                 units::count(books.hashed_by_device),
                 units::count(books.hashed_in_software),
-                self.plan.engine.meter.hash,
+                self.run.plan.engine.meter.hash,
             )?;
         }
         if books.hashes_reused > 0 {
@@ -266,11 +315,11 @@ impl SummaryText<'_> {
                 units::count(books.hashes_mismatched)
             )?;
         }
-        devices(text, &self.report.queues)
+        devices(text, &self.run.report.queues)
     }
 
     fn outputs(&self, text: &mut String) -> std::fmt::Result {
-        for output in &self.collected.outputs {
+        for output in &self.run.collected.outputs {
             write!(
                 text,
                 "\n{} records written to {}",
@@ -306,35 +355,37 @@ impl SummaryText<'_> {
             }
             writeln!(text)?;
         }
-        if self.records_lost > 0 {
+        if self.run.records_lost > 0 {
             writeln!(
                 text,
                 "\n{} records LOST: the outputs were too slow",
-                units::count(self.records_lost)
+                units::count(self.run.records_lost)
             )?;
         }
         Ok(())
     }
 
     fn top(&self, text: &mut String) -> std::fmt::Result {
-        if self.collected.top.is_empty() {
+        if self.run.collected.top.is_empty() {
             return Ok(());
         }
         let row = |record: &Record| {
-            let [source, destination, protocol] = self.flow(record);
+            let [hash, source, destination, protocol] = self.flow(record);
             let lasted =
                 Duration::from_nanos((record.end_ns - record.start_ns).max(0).cast_unsigned());
             [
+                hash,
                 source,
                 destination,
+                top_flows::vlan_text(&record.key),
                 protocol,
                 units::count(total_packets(record)),
                 units::bytes(total_bytes(record)),
                 units::duration(lasted),
             ]
         };
-        let rows: Vec<top_flows::Row> = self.collected.top.iter().map(row).collect();
-        let columns = top_flows::terminal_width(self.plan.records_on_standard_output());
+        let rows: Vec<top_flows::Row> = self.run.collected.top.iter().map(row).collect();
+        let columns = top_flows::terminal_width(self.run.plan.records_on_standard_output());
         write!(
             text,
             "\nLargest flows\n{}",
@@ -342,11 +393,12 @@ impl SummaryText<'_> {
         )
     }
 
-    /// Returns source, destination and protocol; empty where the flow key has none.
-    fn flow(&self, record: &Record) -> [String; 3] {
+    /// Returns hash, source, destination and protocol; empty where the flow key has none.
+    fn flow(&self, record: &Record) -> [String; 4] {
         let key = &record.key;
+        let none = String::new;
         if let Some(hash) = key.hash() {
-            return [format!("{hash:#010x}"), String::new(), String::new()];
+            return [format!("{hash:#010x}"), none(), none(), none()];
         }
         let endpoint = |address: std::net::IpAddr, port: u16| match (key.protocol, address) {
             (6 | 17 | 132, std::net::IpAddr::V6(address)) => format!("[{address}]:{port}"),
@@ -355,23 +407,23 @@ impl SummaryText<'_> {
         };
         let source = endpoint(key.source_address(), key.source_port);
         let destination = endpoint(key.destination_address(), key.destination_port);
-        let protocol = if self.plan.reports.numeric {
+        let protocol = if self.run.plan.reports.numeric {
             key.protocol.to_string()
         } else {
             protocol_name(key.protocol).map_or_else(|| key.protocol.to_string(), str::to_owned)
         };
-        match self.plan.engine.meter.flow {
+        match self.run.plan.engine.meter.flow {
             FlowDefinition::FiveTuple | FlowDefinition::Bidirectional => {
-                [source, destination, protocol]
+                [none(), source, destination, protocol]
             }
-            FlowDefinition::Source | FlowDefinition::Rss => [source, String::new(), String::new()],
-            FlowDefinition::Destination => [destination, String::new(), String::new()],
-            FlowDefinition::SourceDestination => [source, destination, String::new()],
+            FlowDefinition::Source | FlowDefinition::Rss => [none(), source, none(), none()],
+            FlowDefinition::Destination => [none(), none(), destination, none()],
+            FlowDefinition::SourceDestination => [none(), source, destination, none()],
         }
     }
 
     fn details(&self, text: &mut String) -> std::fmt::Result {
-        let mut kinds = malformed(&self.report.books).peekable();
+        let mut kinds = malformed(&self.run.report.books).peekable();
         if kinds.peek().is_some() {
             writeln!(text, "\nMalformed packets")?;
         }
@@ -384,7 +436,7 @@ impl SummaryText<'_> {
             )?;
         }
         writeln!(text, "\nQueues")?;
-        for queue in &self.report.queues {
+        for queue in &self.run.report.queues {
             let core = queue
                 .core
                 .map_or_else(|| "any".to_owned(), |core| core.to_string());
@@ -402,10 +454,31 @@ impl SummaryText<'_> {
                 writeln!(text, "  {:<28} RSS {}", "", rss.name())?;
             }
         }
+        let mut inputs = self
+            .run
+            .report
+            .queues
+            .iter()
+            .flat_map(|queue| &queue.inputs)
+            .peekable();
+        if inputs.peek().is_some() {
+            writeln!(text, "\nJoined inputs")?;
+        }
+        for input in inputs {
+            writeln!(
+                text,
+                "  {:<28} {:>14} received  {:>12} dropped  {:>12} late  {:>12} out of order",
+                printable::message(&input.name),
+                units::count(input.received + input.dropped),
+                units::count(input.dropped),
+                units::count(input.late),
+                units::count(input.out_of_order),
+            )?;
+        }
         writeln!(
             text,
             "\nFlow tables: at most {}",
-            units::bytes(self.report.memory_bytes as u64)
+            units::bytes(self.run.report.memory_bytes as u64)
         )
     }
 }

@@ -3,6 +3,7 @@
 use ratatui::crossterm::terminal;
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
+use wire::FlowKey;
 
 /// The width without a terminal.
 const WIDTH_DEFAULT: usize = 80;
@@ -16,16 +17,24 @@ const ADDRESS_MIN: usize = 12;
 /// Replaces the omitted part of a shortened address.
 const ELLIPSIS: char = '…';
 
-/// A flow: source, destination, protocol, packets, bytes, duration. Fields that the key lacks are
-/// empty.
-pub(crate) type Row = [String; 6];
+/// Number of columns.
+const COLUMNS: usize = 8;
+
+/// A flow: hash, source, destination, VLAN tags, protocol, packets, bytes, duration. Fields that the key
+/// lacks are empty.
+pub(crate) type Row = [String; COLUMNS];
 
 /// Indices of the addresses in a row.
-const ADDRESS_COLUMNS: [usize; 2] = [0, 1];
+const ADDRESS_COLUMNS: [usize; 2] = [1, 2];
 
-const HEADINGS: [&str; 6] = [
+/// Indices of the columns that are aligned to the left.
+const LEFT_COLUMNS: [usize; 3] = [0, 1, 2];
+
+const HEADINGS: [&str; COLUMNS] = [
+    "hash",
     "source",
     "destination",
+    "vlan",
     "proto",
     "packets",
     "bytes",
@@ -33,7 +42,19 @@ const HEADINGS: [&str; 6] = [
 ];
 
 /// Columns to leave out if the table is too wide, in this order.
-const OPTIONAL_COLUMNS: [usize; 3] = [5, 2, 3];
+const OPTIONAL_COLUMNS: [usize; 3] = [7, 4, 5];
+
+/// Returns the ids of the VLAN tags of a flow key, outer first.
+pub(crate) fn vlan_tags(key: &FlowKey) -> impl Iterator<Item = u16> {
+    let tags = key.vlan.into_iter().filter(|&tag| tag != 0);
+    tags.map(|tag| tag & !FlowKey::VLAN_PRESENT)
+}
+
+/// Returns the VLAN tags of a flow key as text: `100/200`, empty without tags.
+pub(crate) fn vlan_text(key: &FlowKey) -> String {
+    let tags: Vec<String> = vlan_tags(key).map(|tag| tag.to_string()).collect();
+    tags.join("/")
+}
 
 /// Returns the width of the terminal that the summary is printed on.
 pub(crate) fn terminal_width(to_standard_error: bool) -> usize {
@@ -53,14 +74,14 @@ pub(crate) fn terminal_width(to_standard_error: bool) -> usize {
 
 /// Renders the table, shortened to at most `columns` characters per line if possible.
 pub(crate) fn render(rows: &[Row], columns: usize) -> String {
-    let mut widths: [usize; 6] = std::array::from_fn(|column| {
+    let mut widths: [usize; COLUMNS] = std::array::from_fn(|column| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         match cells.max() {
             None | Some(0) => 0,
             Some(longest) => longest.max(HEADINGS[column].len()),
         }
     });
-    let total_width = |widths: &[usize; 6]| {
+    let total_width = |widths: &[usize; COLUMNS]| {
         let kept = widths.iter().filter(|width| **width > 0);
         kept.map(|width| width + GAP).sum::<usize>()
     };
@@ -91,7 +112,7 @@ pub(crate) fn render(rows: &[Row], columns: usize) -> String {
             }
             let cell = shortened(cell, width);
             // Writing to a string does not fail.
-            let _ = if ADDRESS_COLUMNS.contains(&column) {
+            let _ = if LEFT_COLUMNS.contains(&column) {
                 write!(line, "  {cell:<width$}")
             } else {
                 write!(line, "  {cell:>width$}")
@@ -120,8 +141,19 @@ fn shortened(cell: &str, width: usize) -> String {
 mod tests {
     use super::*;
 
-    fn row(cells: [&str; 6]) -> Row {
-        cells.map(str::to_owned)
+    /// A row from source, destination, protocol, packets, bytes, duration.
+    fn row([source, destination, protocol, packets, bytes, duration]: [&str; 6]) -> Row {
+        [
+            "",
+            source,
+            destination,
+            "",
+            protocol,
+            packets,
+            bytes,
+            duration,
+        ]
+        .map(str::to_owned)
     }
 
     #[track_caller]
@@ -165,10 +197,17 @@ mod tests {
 
     #[test]
     fn empty_columns_are_left_out() {
-        let rows = [row(["0x0000abcd", "", "", "5", "300 B", "1 s"])];
+        let mut hashed = row(["", "", "", "5", "300 B", "1 s"]);
+        hashed[0] = "0x0000abcd".into();
         assert_eq!(
-            render(&rows, 80),
-            "  source      packets  bytes  duration\n  0x0000abcd        5  300 B       1 s\n"
+            render(&[hashed], 80),
+            "  hash        packets  bytes  duration\n  0x0000abcd        5  300 B       1 s\n"
+        );
+        let mut tagged = row(["", "10.0.0.1", "", "5", "300 B", "1 s"]);
+        tagged[3] = "100/200".into();
+        assert_eq!(
+            render(&[tagged], 80),
+            "  destination     vlan  packets  bytes  duration\n  10.0.0.1     100/200        5  300 B       1 s\n"
         );
     }
 }

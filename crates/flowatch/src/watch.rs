@@ -3,6 +3,8 @@
 use crate::arguments::value::SummaryArgument;
 use crate::collector::{Collector, CollectorReport, Output, OutputStatus};
 use crate::cpu_time;
+use crate::finished_run::FinishedRun;
+use crate::interfaces;
 use crate::live_books::LiveBooks;
 use crate::memory_plan::MemoryPlan;
 use crate::messages::{warn, warn_all};
@@ -17,12 +19,12 @@ use crate::standard_output;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
 use engine::{
-    EngineError, Input, Measurements, Options, Progress, RecordReceiver, RecordSender, Recycler,
-    Report,
+    EngineError, Input, Level, Measurements, Options, Progress, RecordReceiver, RecordSender,
+    Recycler, Report,
 };
 use export::{ExportError, printable};
 use hw::memory::{Population, defer_population};
-use port::{Limit, Port, PortError};
+use port::{Joined, Limit, Port, PortError, SharedConversations, SharedInputs};
 use sandbox::Status;
 use std::io;
 use std::process::ExitCode;
@@ -78,7 +80,8 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         Err(error) => return failed(&error.to_string()),
     }
     let limit = plan.input.count.map(Limit::new);
-    let ports = match open_ports(&plan, limit.as_ref()) {
+    let shared = observes_conversations(&plan).then(|| SharedConversations::new(live));
+    let ports = match open_ports(&plan, limit.as_ref(), shared.as_ref()) {
         Ok(ports) => ports,
         Err(error) => return open_failed(&error),
     };
@@ -109,6 +112,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         progress: &progress,
         duration: plan.input.duration,
         population,
+        shared: shared.as_ref(),
     };
     let outcome = match run.execute(input, measurements, (records, receiver), collector, display) {
         Ok(outcome) => outcome,
@@ -121,7 +125,14 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     };
     let limit_reached = limit.is_some_and(|limit| limit.is_reached());
     let end = RunEnd::new(&report, &plan, &progress, limit_reached, memory);
-    finish(&plan, &report, collected, &end, &outcome.losses, &sandboxed)
+    finish(
+        &plan,
+        &report,
+        collected,
+        &end,
+        &outcome.findings,
+        &sandboxed,
+    )
 }
 
 /// Says that packets are received from now on, and how much memory that may need.
@@ -142,19 +153,32 @@ fn finish(
     report: &Report,
     mut collected: CollectorReport,
     end: &RunEnd,
-    losses: &Losses,
+    findings: &Findings,
     sandboxed: &Status,
 ) -> ExitCode {
-    let records_lost = collected.attribute_loss(losses.records_lost);
+    let records_lost = collected.attribute_loss(findings.records_lost);
+    let shared_inputs = findings.shared_inputs.as_ref();
+    let shared_warning = shared_inputs.map(|found| shared_inputs_warning(found, plan.is_live()));
     for fault in report
         .faults
         .iter()
         .chain(&collected.faults)
-        .filter(|fault| !losses.reported.contains(fault))
+        .chain(&shared_warning)
+        .filter(|fault| !findings.reported.contains(fault))
     {
         warn(fault);
     }
-    let printed = print_summary(plan, report, &collected, end, records_lost, sandboxed);
+    let run = FinishedRun {
+        plan,
+        report,
+        collected: &collected,
+        end,
+        records_lost,
+        cpu: cpu_time::used(),
+        sandboxed,
+        shared_inputs: shared_inputs.map(|found| &found.names),
+    };
+    let printed = print_summary(&run);
     if let Err(error) = &printed {
         warn(&error.to_string());
     }
@@ -172,20 +196,24 @@ struct Run<'a> {
     duration: Option<Duration>,
     /// Memory to commit during the run.
     population: Population,
+    /// Looks for inputs that should be joined.
+    shared: Option<&'a SharedConversations>,
 }
 
 /// The results of a run's threads.
 struct RunOutcome {
     report: thread::Result<Result<Report, EngineError>>,
     collected: thread::Result<CollectorReport>,
-    losses: Losses,
+    findings: Findings,
 }
 
-/// What was lost before the outputs, and what was said about it.
-struct Losses {
+/// What was noticed during a run, and what was said about it.
+struct Findings {
     records_lost: u64,
     /// Faults that have been printed already.
     reported: Vec<String>,
+    /// Inputs that carry the same conversations and are not joined.
+    shared_inputs: Option<SharedInputs>,
 }
 
 impl Run<'_> {
@@ -206,6 +234,7 @@ impl Run<'_> {
         } = self;
         let output_status = collector.output_status();
         let workers = progress.queues.len();
+        let live = input.live;
         thread::scope(|scope| {
             let main = thread::current();
             let main_for_collector = main.clone();
@@ -239,11 +268,17 @@ impl Run<'_> {
                 options.stop.set_deadline(end);
             }
             let (mut reported, mut books) = (Vec::new(), LiveBooks::default());
+            let mut shared_inputs = None;
             while !running.is_finished() {
                 thread::park_timeout(POLL_INTERVAL);
                 options.stop.check_deadline();
                 reported.extend(display.print_warnings(progress.take_warnings()));
                 reported.extend(display.print_warnings(output_status.take_faults()));
+                if let Some(found) = self.shared.and_then(SharedConversations::take_found) {
+                    reported
+                        .extend(display.print_warnings(vec![shared_inputs_warning(&found, live)]));
+                    shared_inputs = Some(found);
+                }
                 display.print_warnings(output_status.take_notices());
                 let records_lost = sender.lost() + output_status.lost();
                 display.print_books(books.poll(progress, records_lost, started.elapsed()));
@@ -262,12 +297,15 @@ impl Run<'_> {
                 Err(panic) => Err(panic),
             };
             warn_all(output_status.take_notices());
+            // The last input has been compared with the others when its thread ended.
+            let found_last = self.shared.and_then(SharedConversations::take_found);
             Ok(RunOutcome {
                 report,
                 collected,
-                losses: Losses {
+                findings: Findings {
                     records_lost,
                     reported,
+                    shared_inputs: shared_inputs.or(found_last),
                 },
             })
         })
@@ -325,22 +363,92 @@ fn prepare(plan: &Plan) -> Result<Vec<sources::Prepared>, PortError> {
 }
 
 /// Opens the ports: one for each queue of a link, or one for all files.
-fn open_ports(plan: &Plan, limit: Option<&Limit>) -> Result<Vec<Box<dyn Port>>, PortError> {
-    let ports: Vec<Box<dyn Port>> = match &plan.source {
-        Source::Files(inputs) => {
-            // All files are read with the same rights, the first and those opened later.
+/// Opens the ports: one for each queue of a link, or one for all files. Then it changes the user: all
+/// files are read with the same rights, the first and those opened later.
+fn open_ports(
+    plan: &Plan,
+    limit: Option<&Limit>,
+    conversations: Option<&SharedConversations>,
+) -> Result<Vec<Box<dyn Port>>, PortError> {
+    let ports: Vec<Box<dyn Port>> = match (&plan.source, plan.join) {
+        (Source::Files(inputs), join) => {
             privileges::change_user(plan)?;
-            vec![Box::new(port::CaptureFiles::open_available(inputs)?)]
+            match join {
+                Some(_) => vec![Box::new(Joined::files(inputs)?)],
+                None => vec![Box::new(port::CaptureFiles::open_available(inputs)?)],
+            }
         }
-        Source::Live(names) => {
+        (Source::Live(names), join) => {
             let ports = sources::open(names, &plan.live_options())?;
             privileges::change_user(plan)?;
-            ports
+            match join {
+                Some(window) => join_queues(ports, plan.queues, window),
+                None => ports,
+            }
         }
     };
     // Each queue of a link receives part of its packets, so the queues share one limit.
     let wrap = |port| wrap(plan, port, limit.cloned());
-    ports.into_iter().map(wrap).collect()
+    let ports: Result<Vec<_>, _> = ports.into_iter().map(wrap).collect();
+    Ok(match conversations {
+        Some(conversations) => observe(plan, ports?, conversations),
+        None => ports?,
+    })
+}
+
+/// Joins the queues of the same number of all interfaces.
+fn join_queues(ports: Vec<Box<dyn Port>>, queues: usize, window: Duration) -> Vec<Box<dyn Port>> {
+    let mut of_queues: Vec<Vec<Box<dyn Port>>> = Vec::new();
+    of_queues.resize_with(queues, Vec::new);
+    for (number, port) in ports.into_iter().enumerate() {
+        of_queues[number % queues].push(port);
+    }
+    of_queues
+        .into_iter()
+        .map(|ports| Box::new(Joined::links(ports, window)) as Box<dyn Port>)
+        .collect()
+}
+
+/// Whether to look for inputs that should be joined.
+fn observes_conversations(plan: &Plan) -> bool {
+    plan.join.is_none() && plan.source.inputs() > 1 && plan.engine.level == Level::Flow
+}
+
+/// Looks at the packets of all inputs.
+fn observe(
+    plan: &Plan,
+    ports: Vec<Box<dyn Port>>,
+    shared: &SharedConversations,
+) -> Vec<Box<dyn Port>> {
+    if let Source::Files(inputs) = &plan.source {
+        let names: Vec<String> = inputs.iter().map(ToString::to_string).collect();
+        shared.register_files(&names);
+    }
+    let observed = |(number, port): (usize, Box<dyn Port>)| match &plan.source {
+        Source::Files(_) => Box::new(shared.observe(port, None)) as Box<dyn Port>,
+        Source::Live(names) => {
+            let input = interfaces::first_of_link(names, number / plan.queues);
+            Box::new(shared.observe(port, Some(input)))
+        }
+    };
+    ports.into_iter().enumerate().map(observed).collect()
+}
+
+/// Returns the warning about inputs that should be joined.
+fn shared_inputs_warning(found: &SharedInputs, live: bool) -> String {
+    let [first, second] = &found.names;
+    let (what, result) = match found.is_one_direction_each {
+        true => ("one direction each of", "flows may be halves"),
+        false => ("packets of", "flows may be reported in parts"),
+    };
+    let how = match live {
+        true => "each is measured by itself",
+        false => "they are read one after the other",
+    };
+    format!(
+        "{first} and {second} carry {what} the same conversations at the same time, but {how}: {result}, and \
+         bytes counted as missing may be in the other one; to join all inputs by time, use --join"
+    )
 }
 
 /// Wraps a port in the filter and the packet limit.
@@ -396,47 +504,28 @@ fn open_outputs(plan: &Plan) -> Result<Vec<Output>, ExportError> {
 }
 
 /// Prints warnings about the input, and the summary if one is wanted.
-fn print_summary(
-    plan: &Plan,
-    report: &Report,
-    collected: &CollectorReport,
-    end: &RunEnd,
-    records_lost: u64,
-    sandboxed: &Status,
-) -> io::Result<()> {
+fn print_summary(run: &FinishedRun<'_>) -> io::Result<()> {
+    let &FinishedRun {
+        plan,
+        report,
+        collected,
+        ..
+    } = run;
     for link in &report.unknown_links {
         warn(&format!(
             "link type {link} is not supported: its packets are counted, but not in flows"
         ));
     }
     snaplen_warnings::warn(&report.books.snaplens);
-    let cpu = cpu_time::used();
     let text = match plan.reports.summary {
         SummaryArgument::None => return Ok(()),
         SummaryArgument::Json => {
-            let summary = Summary::new(
-                plan,
-                report,
-                collected,
-                end,
-                records_lost,
-                cpu.as_secs_f64(),
-                sandboxed,
-            );
+            let summary = Summary::new(run);
             printable::json(&serde_json::to_string(&summary)?).into_owned() + "\n"
         }
         // A reader that closed the pipe does not want the summary.
         SummaryArgument::Text if plan.reports.quiet || collected.reader_gone => return Ok(()),
-        SummaryArgument::Text => SummaryText {
-            plan,
-            report,
-            collected,
-            end,
-            records_lost,
-            cpu,
-            sandboxed,
-        }
-        .render(),
+        SummaryArgument::Text => SummaryText { run }.render(),
     };
     standard_output::print_at_end(text, plan.records_on_standard_output())
 }

@@ -150,6 +150,28 @@ pub struct Counters {
     pub filtered_bytes: u64,
 }
 
+/// The packet accounting of one of several joined inputs (see [`Joined`](crate::Joined)).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InputCounters {
+    /// Name of the input.
+    pub name: String,
+    /// Frames that the input delivered.
+    pub received: u64,
+    /// Frames of these that were passed on, in time order. The others were still held when the run
+    /// ended.
+    pub delivered: u64,
+    /// Bytes on the wire of the frames passed on.
+    pub bytes: u64,
+    /// Frames that the kernel or the device dropped, for any reason.
+    pub dropped: u64,
+    /// Unreadable parts of the input.
+    pub faults: u64,
+    /// Frames before which the same input had delivered one with a later timestamp.
+    pub out_of_order: u64,
+    /// Frames that came after a frame of another input with a later timestamp had been passed on.
+    pub late: u64,
+}
+
 /// Snaplens in capture file headers that are wrong. Frames are read by their own lengths all the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SnaplenErrors {
@@ -277,5 +299,10 @@ pub trait Port: Send {
     /// The RSS configuration of the device, if known.
     fn rss(&self) -> Option<Rss> {
         None
+    }
+
+    /// The accounting of each input, if the port joins several.
+    fn inputs(&mut self) -> Vec<InputCounters> {
+        Vec::new()
     }
 }

@@ -1,6 +1,7 @@
 //! A list of frames whose bytes are in a buffer of the same port.
 
 use crate::frame::{BURST, Frame};
+use std::ops::Range;
 
 /// Placeholder of an unused entry.
 const EMPTY_FRAME: Frame<'static> = Frame::new(&[], 0, 0);
@@ -35,6 +36,14 @@ impl FrameList {
         // borrows `self`. Frames of the shorter lifetime remain in the list; the caller guarantees that
         // they are read only while their bytes are valid.
         unsafe { std::mem::transmute::<&mut [Frame<'static>], &mut [Frame<'a>]>(&mut self.frames) }
+    }
+
+    /// Copies entries of `other`, numbers `range`, to the entries from `at` on, which must exist.
+    ///
+    /// # Safety
+    /// As for [`FrameList::slots`], where `'a` ends when the bytes of `other` move or change.
+    pub(crate) unsafe fn copy(&mut self, at: usize, other: &Self, range: Range<usize>) {
+        self.frames[at..at + range.len()].copy_from_slice(&other.frames[range]);
     }
 
     /// Returns the first `count` frames.

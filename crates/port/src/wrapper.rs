@@ -1,6 +1,6 @@
 //! Ports that wrap another port.
 
-use crate::frame::{Burst, BurstCount, Counters, Port, PortError, Received, Rss};
+use crate::frame::{Burst, BurstCount, Counters, InputCounters, Port, PortError, Received, Rss};
 
 /// A port that changes the frames of another port. Every [`Port`] method that a wrapper does not
 /// override is forwarded to the inner port, once here for all wrappers.
@@ -101,6 +101,10 @@ impl<W: Wrapper> Port for W {
     fn rss(&self) -> Option<Rss> {
         self.inner().rss()
     }
+
+    fn inputs(&mut self) -> Vec<InputCounters> {
+        self.inner_mut().inputs()
+    }
 }
 
 #[cfg(test)]
@@ -167,6 +171,10 @@ mod tests {
         fn rss(&self) -> Option<Rss> {
             Some(Rss::Configured { symmetric: true })
         }
+
+        fn inputs(&mut self) -> Vec<InputCounters> {
+            vec![InputCounters::default()]
+        }
     }
 
     #[test]
@@ -192,6 +200,7 @@ mod tests {
             assert_eq!(port.queue_size(), Some(5));
             assert!(port.has_burst_timestamps());
             assert_eq!(port.rss(), Some(Rss::Configured { symmetric: true }));
+            assert_eq!(port.inputs(), [InputCounters::default()]);
             let counters = port.counters();
             assert_eq!((counters.dropped, counters.position), (7, 8));
             assert!(matches!(port.receive(), Ok(Received::Fault(message)) if message == "inner"));

@@ -232,7 +232,7 @@ fn first_packets(visitor: &mut impl ColumnVisitor) {
             List,
             "",
             "",
-            "Sender of each of these packets, without separators: 0 is the initiator, 1 the responder."
+            "Sender of each of these packets, without separators: `i` is the initiator, `r` the responder."
         ),
         |it, _| AnalysisValue::Directions(&it.volume.first_packets, it.volume.first_count),
     );

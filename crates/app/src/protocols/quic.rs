@@ -533,11 +533,11 @@ columns! {
     Quic {
         "quicVersion" Number "" [] "" "Version in the client's Initial packets (RFC 9000 section 17.2); after Version Negotiation, that of the last one. 1 is RFC 9000, 1798521807 is RFC 9369."
             = |r| number(r.quic.as_ref().map(|q| q.version));
-        "quicOriginalDestinationId" Text "" [] "" "Destination connection ID of the client's first Initial packet (RFC 9000 section 7.2), in hexadecimal."
+        "quicOriginalDestinationId" Hexadecimal "" [] "" "Destination connection ID of the client's first Initial packet (RFC 9000 section 7.2), in hexadecimal."
             = |r| r.quic.as_ref().map_or(AppValue::None, |q| filled(&q.original_destination_id));
-        "quicClientId" Text "" [] "" "Connection ID that the client chose for itself in its first Initial packet, in hexadecimal. Empty if it has length 0."
+        "quicClientId" Hexadecimal "" [] "" "Connection ID that the client chose for itself in its first Initial packet, in hexadecimal. Empty if it has length 0."
             = |r| r.quic.as_ref().map_or(AppValue::None, |q| filled(&q.client_id));
-        "quicServerId" Text "" [] "" "Connection ID that the server chose for itself in its last long header of the handshake, in hexadecimal. Empty if it has length 0."
+        "quicServerId" Hexadecimal "" [] "" "Connection ID that the server chose for itself in its last long header of the handshake, in hexadecimal. Empty if it has length 0."
             = |r| r.quic.as_ref().map_or(AppValue::None, |q| filled(&q.server_id));
         "quicZeroRtt" Number "" [] "" "1 if the client sent 0-RTT packets (RFC 9000 section 17.2.3); else 0. Empty if no Initial packet of the client could be read."
             = |r| number(r.quic.as_ref().and_then(|q| q.zero_rtt));

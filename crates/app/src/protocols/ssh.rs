@@ -258,9 +258,9 @@ columns! {
             = |r| text(r.ssh.as_ref().map(|s| &s.client_version));
         "sshServerVersion" Text "" [] "" "Version string of the SSH server."
             = |r| text(r.ssh.as_ref().map(|s| &s.server_version));
-        "sshHassh" Text "" [] "" "HASSH fingerprint of the client: MD5, in hexadecimal, of the algorithms in its SSH_MSG_KEXINIT (RFC 4253 section 7.1) for key exchange, and for encryption, MAC and compression from client to server, separated by semicolons."
+        "sshHassh" Hexadecimal "" [] "" "HASSH fingerprint of the client: MD5, in hexadecimal, of the algorithms in its SSH_MSG_KEXINIT (RFC 4253 section 7.1) for key exchange, and for encryption, MAC and compression from client to server, separated by semicolons."
             = |r| text(r.ssh.as_ref().map(|s| &s.hassh));
-        "sshHasshServer" Text "" [] "" "HASSHServer fingerprint of the server: the same of its SSH_MSG_KEXINIT, with the algorithms from server to client."
+        "sshHasshServer" Hexadecimal "" [] "" "HASSHServer fingerprint of the server: the same of its SSH_MSG_KEXINIT, with the algorithms from server to client."
             = |r| text(r.ssh.as_ref().map(|s| &s.hassh_server));
     }
 }

@@ -358,7 +358,7 @@ columns! {
             = |r| text(r.tls.as_ref().map(|t| &t.alpn_offered));
         "tlsAlpnChosen" Text "" [] "s_npnalpn" "Protocol that the server chose (RFC 7301 section 3.1), if it is not encrypted (up to TLS 1.2)."
             = |r| text(r.tls.as_ref().map(|t| &t.alpn_chosen));
-        "tlsVersionsOffered" Text "" [] "" "Versions in the client's supported_versions extension (RFC 8446 section 4.2.1), in the client's order, in hexadecimal as on the wire, separated by commas, without GREASE (RFC 8701). Without that extension, legacy_version alone, which is then the highest version offered. Empty if the part of the ClientHello that has them was not seen."
+        "tlsVersionsOffered" Hexadecimal "" [] "" "Versions in the client's supported_versions extension (RFC 8446 section 4.2.1), in the client's order, in hexadecimal as on the wire, separated by commas, without GREASE (RFC 8701). Without that extension, legacy_version alone, which is then the highest version offered. Empty if the part of the ClientHello that has them was not seen."
             = |r| text(r.tls.as_ref().map(|t| &t.versions_offered));
         "tlsVersion" Number "" [] "" "Version that the server chose in its ServerHello (RFC 8446 sections 4.1.3 and 4.2.1), as on the wire: 769 TLS 1.0, 770 TLS 1.1, 771 TLS 1.2, 772 TLS 1.3, 65279 DTLS 1.0, 65277 DTLS 1.2, 65276 DTLS 1.3."
             = |r| number(r.tls.as_ref().and_then(|t| t.version));

@@ -101,3 +101,31 @@ proptest! {
         prop_assert_eq!(parse(&all, &ends, &options), parse(&all, &each, &options));
     }
 }
+
+/// On a link that is silent at first, there is no time to advance from.
+#[test]
+fn idle_link_before_the_first_packet_is_no_step_of_the_clock() {
+    let bytes = frame(1, 1);
+    let mut parser = PacketParser::new(&MeterOptions::default(), Decapsulate::No);
+    for start_ns in [1_700_000_000_000_000_000, 1_700_000_001_000_000_000] {
+        let before_ms = parser.clock_ms();
+        for _ in 0..3 {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+            parser.tick();
+        }
+        let advanced_ms = parser.clock_ms() - before_ms;
+        assert_eq!(advanced_ms > 0, parser.books().received.packets > 0);
+        let frames = [Frame::new(&bytes, start_ns, 60)];
+        let burst = Burst {
+            link: LinkType::Ethernet,
+            frames: &frames,
+        };
+        parser.parse(&burst, &mut Batch::default());
+        assert_eq!(parser.books().clock_steps_forward, 0);
+    }
+    let books = parser.books();
+    assert_eq!(
+        books.traffic_time(),
+        Some(std::time::Duration::from_secs(1))
+    );
+}

@@ -137,7 +137,7 @@ impl Measure {
                 AnalysisKind::Word | AnalysisKind::List => DataType::String,
             },
             Self::Application(column) => match column.kind {
-                AppType::Text => DataType::String,
+                AppType::Text | AppType::Hexadecimal => DataType::String,
                 AppType::Number => DataType::Unsigned64,
                 AppType::Real => DataType::Float64,
             },
@@ -147,6 +147,14 @@ impl Measure {
     /// Whether the column belongs to the application layer.
     pub(crate) const fn is_application(&self) -> bool {
         matches!(self, Self::Application(_))
+    }
+
+    /// Whether its values are numbers in hexadecimal.
+    pub(crate) const fn is_hexadecimal(&self) -> bool {
+        match self {
+            Self::Analysis(_) => false,
+            Self::Application(column) => matches!(column.kind, AppType::Hexadecimal),
+        }
     }
 
     /// Whether JSON quotes its values.
@@ -203,7 +211,9 @@ pub(crate) fn write_value(
         }
         AnalysisValue::Directions(first, count) => {
             for packet in 0..count {
-                cursor.byte(b'0' + (first.directions >> packet & 1) as u8);
+                // Letters, because programs read digits as a number, without leading zeros.
+                let is_responder = first.directions >> packet & 1 == 1;
+                cursor.byte(if is_responder { b'r' } else { b'i' });
             }
         }
     }

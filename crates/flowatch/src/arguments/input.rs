@@ -16,6 +16,15 @@ pub(crate) struct InputArguments {
     #[arg(long, value_name = "TIME", value_parser = duration, help_heading = "Input")]
     pub(crate) duration: Option<Duration>,
 
+    /// Join all inputs into one, in the order of packet times: the two ports of a TAP (`-i rx -i tx`)
+    /// or their files (`-r rx.pcap tx.pcap`). Each interface delivers a packet within WINDOW, from 1ms
+    /// to 1s [default: 30ms]; later ones are counted. Files are merged over their whole length.
+    #[arg(
+        long, value_name = "WINDOW", num_args = 0..=1, require_equals = true,
+        value_parser = join_window, help_heading = "Input"
+    )]
+    pub(crate) join: Option<Option<Duration>>,
+
     /// Put the interfaces into promiscuous mode.
     #[arg(long, help_heading = "Input")]
     pub(crate) promiscuous: bool,
@@ -23,6 +32,15 @@ pub(crate) struct InputArguments {
     /// Size of each kernel receive ring, in MiB [default: 64].
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(1..=16384), help_heading = "Input")]
     pub(crate) ring_memory: Option<u32>,
+}
+
+/// Parses the window of `--join`. The packet clock takes a lag of more than a second for a step back.
+fn join_window(text: &str) -> Result<Duration, String> {
+    let window = duration(text)?;
+    if !(Duration::from_millis(1)..=Duration::from_secs(1)).contains(&window) {
+        return Err("from 1ms to 1s".into());
+    }
+    Ok(window)
 }
 
 /// The flags for DPDK devices.

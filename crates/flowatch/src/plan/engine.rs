@@ -37,7 +37,7 @@ pub(super) fn options(arguments: &WatchArguments, source: &Source) -> Result<Opt
     let cores = flags.cores.clone().unwrap_or_default().0;
     check_cores(&cores).map_err(|error| error.to_string())?;
     let meter = meter::options(arguments, source)?;
-    let receivers = source.receivers(usize::from(flags.queues));
+    let receivers = source.receivers(usize::from(flags.queues), arguments.input.join.is_some());
     let options = Options {
         model,
         level: level(arguments)?,

@@ -23,11 +23,21 @@ impl Source {
         matches!(self, Self::Live(_))
     }
 
-    /// Returns the number of ports to open, with `queues` per interface.
-    pub(super) fn receivers(&self, queues: usize) -> usize {
+    /// Returns the number of ports to open, with `queues` per interface, or for all interfaces if they
+    /// are joined.
+    pub(super) fn receivers(&self, queues: usize, is_joined: bool) -> usize {
         match self {
             Self::Files(_) => 1,
+            Self::Live(_) if is_joined => queues,
             Self::Live(interfaces) => interfaces.len() * queues,
+        }
+    }
+
+    /// Returns how many inputs it has.
+    pub(crate) fn inputs(&self) -> usize {
+        match self {
+            Self::Files(inputs) => inputs.len(),
+            Self::Live(interfaces) => interfaces.len(),
         }
     }
 }

@@ -5,6 +5,7 @@ use super::flow_rates::{FlowRates, duration};
 use super::palette::Palette;
 use super::state::sum_directions;
 use crate::protocol_name::protocol_name;
+use crate::top_flows::vlan_text;
 use crate::units;
 use flow::{FlowDefinition, Record};
 use ratatui::buffer::Buffer;
@@ -67,6 +68,7 @@ enum Column {
     SourcePort,
     Destination,
     DestinationPort,
+    Vlan,
     Protocol,
     Flags,
     Packets,
@@ -82,6 +84,7 @@ impl Column {
             Self::Source => "SOURCE",
             Self::Destination => "DESTINATION",
             Self::SourcePort | Self::DestinationPort => "PORT",
+            Self::Vlan => "VLAN",
             Self::Protocol => "PROTO",
             Self::Flags => "FLAGS",
             Self::Packets => "PKTS",
@@ -97,6 +100,8 @@ impl Column {
         match self {
             Self::Source | Self::Destination => 0,
             Self::Flags => 8,
+            // Two tags.
+            Self::Vlan => 9,
             Self::Packets | Self::Bytes | Self::Rate => 6,
             _ => 5,
         }
@@ -224,10 +229,13 @@ impl FlowTable<'_> {
             width.saturating_sub(fixed + ports + gap * (ends.len() - 1))
         };
         let poorest = (COLUMN_SETS[COLUMN_SETS.len() - 1], false);
+        let has_vlan = flows.iter().any(|record| record.key.vlan != [0; 2]);
+        let vlan: &[Column] = if has_vlan { &[Column::Vlan] } else { &[] };
         let sets: Vec<Vec<Column>> = COLUMN_SETS
             .iter()
             .map(|set| {
-                set.iter()
+                vlan.iter()
+                    .chain(*set)
                     .copied()
                     .filter(|column| ports || !column.needs_transport())
                     .collect()
@@ -337,6 +345,7 @@ impl FlowTable<'_> {
             Column::Destination => key.destination_address().to_string(),
             Column::SourcePort => port(key.source_port),
             Column::DestinationPort => port(key.destination_port),
+            Column::Vlan => vlan_text(key),
             Column::Protocol => protocol_name(key.protocol)
                 .filter(|_| !self.numeric)
                 .map_or_else(|| key.protocol.to_string(), str::to_owned),

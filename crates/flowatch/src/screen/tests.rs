@@ -138,6 +138,17 @@ fn find<'a>(lines: &'a [String], part: &str) -> &'a str {
 }
 
 #[test]
+fn vlan_tags_are_shown_if_there_are_any() {
+    let mut flows = ipv4_flows();
+    let untagged = text(&face(&flows), 120, 40);
+    assert!(!untagged.iter().any(|line| line.contains("VLAN")));
+    flows[0].key.vlan = [FlowKey::VLAN_PRESENT | 100, FlowKey::VLAN_PRESENT | 7];
+    let tagged = text(&face(&flows), 120, 40);
+    assert!(find(&tagged, "SOURCE").contains("VLAN"));
+    assert!(find(&tagged, "192.168.100.101").contains(" 100/7 "));
+}
+
+#[test]
 fn a_standard_terminal_shows_everything() {
     let lines = text(&face(&ipv4_flows()), 80, 24);
     assert_eq!(

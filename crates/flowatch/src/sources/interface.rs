@@ -32,6 +32,10 @@ impl SourceKind for Interface {
         &[PROMISCUOUS, RING_MEMORY]
     }
 
+    fn has_same_hash_on_all(&self) -> bool {
+        true
+    }
+
     fn kernel_link(&self, name: &str) -> Option<KernelLink> {
         let Options {
             interface, queue, ..

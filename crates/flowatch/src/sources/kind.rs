@@ -59,6 +59,11 @@ pub(crate) trait SourceKind: Sync {
         true
     }
 
+    /// Whether both directions of a conversation are in the queue of the same number, on all sources.
+    fn has_same_hash_on_all(&self) -> bool {
+        false
+    }
+
     /// Whether arguments after `--` are for this kind.
     fn takes_eal_arguments(&self) -> bool {
         false

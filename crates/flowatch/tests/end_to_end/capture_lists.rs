@@ -14,11 +14,16 @@ use std::process::{Command, Stdio};
 /// Packets of the example, according to capinfos 4.0.
 const PACKETS: u64 = 548;
 
-/// A directory with the example as `a.pcap`, `b.pcap` and `c.pcapng` (a pcap file, too).
+/// A directory with the example as `a.pcap`, `b.pcap` and `c.pcapng` (a pcap file, too), each an hour
+/// after the one before: captures of the same time would be noticed.
 fn directory() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
+    let mut frames = captures::read(&fs::read(captures::example()).unwrap());
     for name in ["a.pcap", "b.pcap", "c.pcapng"] {
-        fs::copy(captures::example(), directory.path().join(name)).unwrap();
+        captures::write(&directory.path().join(name), captures::ETHERNET, &frames);
+        for frame in &mut frames {
+            frame.time_ns += 3_600_000_000_000;
+        }
     }
     directory
 }

@@ -21,6 +21,7 @@ mod fault;
 mod gzip_stream;
 mod limits;
 mod lz4_stream;
+mod on_demand;
 mod pcap;
 mod pcapng;
 mod permission_hint;
@@ -37,6 +38,7 @@ mod zstd_stream;
 
 pub use capture_file::CaptureFile;
 pub use decompress::uncompressed_size;
+pub use on_demand::OnDemandFile;
 pub use permission_hint::permission_hint;
 pub use sequence::CaptureFiles;
 pub use source::Input;

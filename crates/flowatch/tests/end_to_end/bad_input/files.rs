@@ -82,8 +82,13 @@ fn truncated_file_is_reported_and_the_next_file_read() {
         .iter()
         .map(|frame| u64::from(frame.wire_length))
         .sum();
+    // Later, as captures of the same time would be noticed.
+    let mut later = whole.clone();
+    for frame in &mut later {
+        frame.time_ns += 3_600_000_000_000;
+    }
     for extra in [20, 7] {
-        let (_directory, cut) = file("cut.pcap", &example[..24 + bytes + extra]);
+        let (directory, cut) = file("cut.pcap", &example[..24 + bytes + extra]);
         let name = cut.display().to_string();
         for flags in ["", "--queues 3", "--model pipeline --monitors 2"] {
             let flags = format!("-q --summary json {flags} -r");
@@ -96,8 +101,10 @@ fn truncated_file_is_reported_and_the_next_file_read() {
             assert_eq!(summary.number("/bytes"), before);
             assert_eq!(summary.faults().len(), 1);
 
+            let next = directory.path().join("next.pcap");
+            captures::write(&next, captures::ETHERNET, &later);
             let mut both = watch(&flags);
-            let both = run(both.arg(&cut).arg("-r").arg(captures::example()));
+            let both = run(both.arg(&cut).arg("-r").arg(&next));
             assert_fails(&both, 2, &words);
             let summary = Summary::balanced(&both);
             assert_eq!(summary.number("/packets"), 100 + EXAMPLE.0, "{flags}");
