@@ -25,7 +25,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
             "--check",
         ]))
     })?;
-    step("tidy", || tidy::run(false))?;
+    step("tidy", tidy::run)?;
     step("lints", || {
         run_command(cargo(&[
             "clippy",

@@ -27,8 +27,7 @@ cargo xtask COMMAND
 
   ci                          all checks before a commit: formatting, tidy, lints, tests,
                               documentation, the first command of the README
-  tidy [--report]             rules of this repository that no compiler or linter checks;
-                              --report lists what each rule finds, also those not enforced yet
+  tidy                        rules of this repository that no compiler or linter checks
   setup [--bench] [--fuzz] [--golden] [--dpdk]
                               install the packages that are needed (runs ./setup)
   fuzz [TARGET..] [--seconds N]
@@ -72,14 +71,8 @@ fn run() -> anyhow::Result<()> {
             ci::run()
         }
         "tidy" => {
-            let mut report = false;
-            while let Some(argument) = parser.next()? {
-                match argument {
-                    Long("report") => report = true,
-                    other => return Err(other.unexpected().into()),
-                }
-            }
-            tidy::run(report)
+            no_more_arguments(&mut parser)?;
+            tidy::run()
         }
         "setup" => setup::run(parser.raw_args()?),
         "fuzz" => {

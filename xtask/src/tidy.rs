@@ -12,7 +12,7 @@ mod safety;
 mod text;
 mod words;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -24,45 +24,16 @@ use self::rust_file::RustFile;
 use self::words::Banned;
 use crate::workspace;
 
-/// The rules that are switched on one by one. Each of them becomes an error as soon as its switch
-/// here is `true`; until then `cargo xtask tidy --report` lists what it finds.
-const ENFORCED: [(Rule, bool); 4] = [
-    (Rule::Words, true),
-    (Rule::Cycles, true),
-    (Rule::Functions, true),
-    (Rule::Inline, false),
-];
-
-#[derive(Clone, Copy, Debug)]
-enum Rule {
-    /// No word that docs/glossary.md bans.
-    Words,
-    /// No import cycle between the files of a crate.
-    Cycles,
-    /// No function of more than 100 lines.
-    Functions,
-    /// No `inline(always)` without a reason.
-    Inline,
-}
-
 /// No file of the repository is larger, so that a clone stays small.
 const FILE_BYTES_MAX: u64 = 300 << 10;
 
-/// Checks the tree, or only lists what the rules of [`ENFORCED`] find.
-pub(crate) fn run(report: bool) -> anyhow::Result<()> {
+/// Checks the tree and prints what it finds.
+pub(crate) fn run() -> anyhow::Result<()> {
     let root = workspace::root();
     let files = files(&root)?;
     let mut found = Vec::new();
     let tree = Tree::read(&root, &files, &mut found)?;
-    if report {
-        return print_report(&tree);
-    }
-    tree.check(&root, &mut found);
-    for (rule, enforced) in ENFORCED {
-        if enforced {
-            found.extend(tree.check_rule(rule)?);
-        }
-    }
+    tree.check(&root, &mut found)?;
     for finding in &found {
         println!("{finding}");
     }
@@ -74,38 +45,6 @@ pub(crate) fn run(report: bool) -> anyhow::Result<()> {
     );
     ensure!(errors == 0, "the tree is not tidy");
     Ok(())
-}
-
-/// Lists the findings of each rule, then counts them by rule and crate.
-fn print_report(tree: &Tree) -> anyhow::Result<()> {
-    let mut table = String::new();
-    for (rule, enforced) in ENFORCED {
-        let found = tree.check_rule(rule)?;
-        let mut by_crate: BTreeMap<String, usize> = BTreeMap::new();
-        for finding in &found {
-            println!("{rule:?}: {finding}");
-            *by_crate.entry(crate_of(&finding.file)).or_default() += 1;
-        }
-        let counts: Vec<String> = by_crate
-            .iter()
-            .map(|(crate_, count)| format!("{crate_} {count}"))
-            .collect();
-        let state = if enforced { "enforced" } else { "not enforced" };
-        table += &format!("{rule:?} ({state}): {}", found.len());
-        table += &format!(" = {}\n", counts.join(" + "));
-    }
-    print!("{table}");
-    Ok(())
-}
-
-/// The crate of a file, or the directory at the root that it is in.
-fn crate_of(file: &Path) -> String {
-    let mut parts = file.iter().map(|part| part.to_string_lossy());
-    match (parts.next(), parts.next()) {
-        (Some(first), Some(second)) if first == "crates" => second.into_owned(),
-        (Some(first), Some(_)) => first.into_owned(),
-        _ => "root".to_owned(),
-    }
 }
 
 /// The text files of the repository.
@@ -157,11 +96,15 @@ impl Tree {
         Ok(tree)
     }
 
-    /// The rules that always hold.
-    fn check(&self, root: &Path, found: &mut Vec<Finding>) {
+    fn check(&self, root: &Path, found: &mut Vec<Finding>) -> anyhow::Result<()> {
+        let banned = self.banned_words()?;
         for (file, text) in &self.texts {
+            let rust = self.rust.get(file);
             found.extend(text::check_name(file));
             found.extend(text::check(file, text));
+            if words::applies(file) {
+                found.extend(words::check(&banned, file, text, rust));
+            }
             match file.extension().and_then(|extension| extension.to_str()) {
                 Some("rs") => found.extend(text::check_length(file, text)),
                 Some("md") => found.extend(markdown::check(root, file, text)),
@@ -170,39 +113,27 @@ impl Tree {
                 }
                 _ => {}
             }
-            if let Some(rust) = self.rust.get(file) {
+            if let Some(rust) = rust {
                 found.extend(ignored::check(rust));
+                found.extend(inline::check(rust));
                 found.extend(safety::check(rust));
+                if !self.tests.contains(file) {
+                    found.extend(functions::check(rust));
+                }
             }
         }
+        found.extend(cycles::check(&self.rust));
+        Ok(())
     }
 
-    fn check_rule(&self, rule: Rule) -> anyhow::Result<Vec<Finding>> {
-        let rust = self
+    /// The words that the glossary bans.
+    fn banned_words(&self) -> anyhow::Result<Banned> {
+        let glossary = self
             .texts
             .iter()
-            .filter_map(|(file, _)| self.rust.get(file));
-        Ok(match rule {
-            Rule::Words => {
-                let glossary = self
-                    .texts
-                    .iter()
-                    .find(|(file, _)| file == Path::new(words::GLOSSARY))
-                    .with_context(|| format!("no {}", words::GLOSSARY))?;
-                let banned = Banned::read(&glossary.1)?;
-                self.texts
-                    .iter()
-                    .filter(|(file, _)| words::applies(file))
-                    .flat_map(|(file, text)| words::check(&banned, file, text, self.rust.get(file)))
-                    .collect()
-            }
-            Rule::Cycles => cycles::check(&self.rust),
-            Rule::Functions => rust
-                .filter(|file| !self.tests.contains(&file.path))
-                .flat_map(functions::check)
-                .collect(),
-            Rule::Inline => rust.flat_map(inline::check).collect(),
-        })
+            .find(|(file, _)| file == Path::new(words::GLOSSARY))
+            .with_context(|| format!("no {}", words::GLOSSARY))?;
+        Banned::read(&glossary.1)
     }
 }
 

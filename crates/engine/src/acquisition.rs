@@ -27,8 +27,6 @@ struct AcquisitionThread<'a> {
     writer: BufferWriter,
     acquisition: Acquisition,
     live: bool,
-    /// Whether other threads read the same packets; the reader of the buffer then decides when to stop.
-    shared: bool,
     options: &'a Options,
     number: usize,
 }
@@ -43,7 +41,7 @@ pub(crate) fn run(
     input: Input,
     model: impl FnOnce(&Options, Input) -> Result<crate::Report, EngineError>,
 ) -> Result<crate::Report, EngineError> {
-    let (live, same_packets) = (input.live, input.same_packets);
+    let live = input.live;
     let mut threads = Vec::new();
     let mut readers: Vec<Box<dyn Port>> = Vec::new();
     for (number, port) in input.ports.into_iter().enumerate() {
@@ -60,7 +58,6 @@ pub(crate) fn run(
             writer,
             acquisition,
             live,
-            shared: same_packets,
             options,
             number,
         });
@@ -75,7 +72,6 @@ pub(crate) fn run(
         }
         let input = Input {
             ports: readers,
-            same_packets,
             live,
         };
         let outcome = model(&model_options, input);
@@ -129,8 +125,7 @@ impl AcquisitionThread<'_> {
         let mut due = Instant::now();
         let (mut rounds, mut stopping) = (0u32, false);
         loop {
-            let stop_requested = self.options.stop.is_requested() && !self.shared;
-            if !stopping && (stop_requested || self.writer.is_stopped()) {
+            if !stopping && (self.options.stop.is_requested() || self.writer.is_stopped()) {
                 stopping = true;
                 self.port.stop();
                 if !self.live {

@@ -16,6 +16,7 @@ use app::DnsAnswer;
 use flow::{BURST, Batch, FramePayloads};
 use port::{Burst, Port};
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
+use std::ops::Range;
 
 /// The longest interval, in milliseconds, in which a monitor gets no clock reading. A monitor without
 /// packets needs the clock to expire its flows. (It also keeps the readings that the monitor compares
@@ -56,6 +57,7 @@ impl Dispatcher<'_> {
             .with_link_counter(self.options.link_packet_counter());
         let mut handler = DispatchHandler {
             steer: Steer::new(self.queues.len()),
+            shares: vec![Vec::with_capacity(BURST); self.queues.len()],
             queues: self.queues,
             dns_feed: self.dns_feed,
             measurements: self.measurements,
@@ -72,7 +74,6 @@ impl Dispatcher<'_> {
             overflow: Count::default(),
         };
         let mut receiver = Receiver {
-            stop_ticket: None,
             port: self.port,
             live: self.live,
             stop: &self.options.stop,
@@ -158,6 +159,8 @@ pub(crate) fn monitor_queue(
 /// Dispatches the packets of one receiver.
 struct DispatchHandler {
     steer: Steer,
+    /// For each monitor, the indices of its packets in the batch.
+    shares: Vec<Vec<u8>>,
     queues: Vec<MonitorQueue>,
     dns_feed: DnsFeed,
     measurements: MeasurementSet,
@@ -242,43 +245,54 @@ impl DispatchHandler {
     }
 
     /// Adds each packet to the batch of its flow's monitor, and each DNS answer to the batches of all
-    /// monitors.
+    /// monitors, after the packets that precede it.
     async fn distribute(&mut self, burst: &Burst<'_>) {
-        let mut published = 0;
-        for index in 0..self.batch.len() {
-            published = self.publish_answers(published, index).await;
-            let monitor = self.steer.worker(self.batch.hashes()[index]);
-            if self.queues[monitor].batch.is_full() {
-                self.send_batch(monitor, 1).await;
-            }
-            let open_batch = &mut self.queues[monitor].batch;
-            open_batch.push_from(&self.batch, index);
-            if self.keep_payloads {
-                let last = open_batch.len() - 1;
-                open_batch.copy_payloads(last, |frame| burst.frames[usize::from(frame)].bytes);
-            }
+        let mut first = 0;
+        for number in 0..self.dns_feed.answers().len() {
+            let (before, answer) = self.dns_feed.answers()[number].clone();
+            let before = before.clamp(first, self.batch.len());
+            self.distribute_packets(first..before, burst).await;
+            first = before;
+            self.publish_answer(&answer).await;
         }
-        self.publish_answers(published, self.batch.len()).await;
+        self.distribute_packets(first..self.batch.len(), burst)
+            .await;
     }
 
-    /// Adds the DNS answers that precede packet `index` to the batches of all monitors, starting at
-    /// answer number `published`. Returns the number of the next answer.
-    async fn publish_answers(&mut self, mut published: usize, index: usize) -> usize {
-        while let Some((before, answer)) = self.dns_feed.answers().get(published)
-            && *before <= index
-        {
-            let answer = answer.clone();
-            for monitor in 0..self.queues.len() {
-                // If no packets come for this monitor, nothing else sends its batch.
-                if self.queues[monitor].batch.dns_answers().len() == BURST {
-                    self.send_batch(monitor, 0).await;
-                }
-                let queue = &mut self.queues[monitor];
-                queue.add_answer(queue.batch.len(), answer.clone());
-            }
-            published += 1;
+    /// Adds each of these packets to the batch of its flow's monitor.
+    async fn distribute_packets(&mut self, packets: Range<usize>, burst: &Burst<'_>) {
+        for indices in &mut self.shares {
+            indices.clear();
         }
-        published
+        for (index, &hash) in self.batch.hashes()[packets.clone()].iter().enumerate() {
+            self.shares[self.steer.worker(hash)].push((packets.start + index) as u8);
+        }
+        for monitor in 0..self.queues.len() {
+            let mut added = 0;
+            while let rest @ [_, ..] = &self.shares[monitor][added..] {
+                let open_batch = &mut self.queues[monitor].batch;
+                let first = open_batch.len();
+                added += open_batch.append(&self.batch, rest);
+                if self.keep_payloads {
+                    open_batch.copy_payloads(first, |frame| burst.frames[usize::from(frame)].bytes);
+                }
+                if added < self.shares[monitor].len() {
+                    self.send_batch(monitor, 1).await;
+                }
+            }
+        }
+    }
+
+    /// Adds a DNS answer to the batches of all monitors.
+    async fn publish_answer(&mut self, answer: &DnsAnswer) {
+        for monitor in 0..self.queues.len() {
+            // If no packets come for this monitor, nothing else sends its batch.
+            if self.queues[monitor].batch.dns_answers().len() == BURST {
+                self.send_batch(monitor, 0).await;
+            }
+            let queue = &mut self.queues[monitor];
+            queue.add_answer(queue.batch.len(), answer.clone());
+        }
     }
 
     /// Sends all open batches, full or not.
@@ -360,6 +374,7 @@ mod tests {
         let (to_monitor, mut full, _empty) = monitor_queue(2 * BURST);
         let mut sending = DispatchHandler {
             steer: Steer::new(1),
+            shares: Vec::new(),
             queues: vec![to_monitor],
             dns_feed: DnsFeed::default(),
             measurements: MeasurementSet::default(),

@@ -97,32 +97,24 @@ pub(crate) struct DnsFeed {
 }
 
 impl DnsFeed {
-    /// Creates a feed for each receiver. With `exchange`, each receiver passes its answers to the
-    /// others.
+    /// Creates a feed for each receiver, which passes its answers to the others.
     ///
     /// # Errors
     /// If the memory cannot be allocated.
-    pub(crate) fn new_all(
-        options: &Options,
-        receivers: usize,
-        exchange: bool,
-    ) -> Result<Vec<Self>, EngineError> {
+    pub(crate) fn new_all(options: &Options, receivers: usize) -> Result<Vec<Self>, EngineError> {
         if !options.shares_dns(receivers) {
             return Ok((0..receivers).map(|_| Self::default()).collect());
         }
-        let exchange =
-            exchange.then(|| DnsExchange::new(receivers, DnsTap::queries(&options.meter)));
+        let exchange = DnsExchange::new(receivers, DnsTap::queries(&options.meter));
         let feed = |number| {
             let mut tap = DnsTap::new(&options.meter).map_err(|error| {
                 let tables = options.tables(receivers);
                 EngineError::table_memory(tables, options.meter.flows_max, &error)
             })?;
-            if let Some(exchange) = &exchange {
-                tap.share_queries(&exchange.queries);
-            }
+            tap.share_queries(&exchange.queries);
             Ok(Self {
                 tap: Some(tap),
-                exchange: exchange.as_ref().map(|all| (Arc::clone(all), number)),
+                exchange: Some((Arc::clone(&exchange), number)),
                 ..Self::default()
             })
         };

@@ -5,7 +5,9 @@
 use hw::schedule::{Schedule, yield_cpu};
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -45,14 +47,14 @@ impl Executor {
     /// Lets the other tasks of the thread run. Called after each batch.
     pub(crate) async fn yield_now(self) {
         if self.has_other_tasks {
-            YieldOnce::default().await;
+            YieldOnce::ready().await;
         }
     }
 
     /// Lets the other tasks run, or waits a little if there are none. Called if a ring is empty or full.
     pub(crate) async fn back_off(self, backoff: &mut Backoff) {
         if self.has_other_tasks {
-            YieldOnce::default().await;
+            YieldOnce::waiting().await;
         } else {
             backoff.wait(self.is_deadline);
         }
@@ -92,19 +94,42 @@ impl Backoff {
 }
 
 /// A future that is ready at the second poll.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct YieldOnce {
     yielded: bool,
+    /// Whether the task could go on at once. It then wakes itself.
+    is_ready: bool,
+}
+
+impl YieldOnce {
+    /// Yields in a task that could go on.
+    const fn ready() -> Self {
+        Self {
+            yielded: false,
+            is_ready: true,
+        }
+    }
+
+    /// Yields in a task that waits for another one.
+    const fn waiting() -> Self {
+        Self {
+            yielded: false,
+            is_ready: false,
+        }
+    }
 }
 
 impl Future for YieldOnce {
     type Output = ();
 
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         if self.yielded {
             return Poll::Ready(());
         }
         self.yielded = true;
+        if self.is_ready {
+            context.waker().wake_by_ref();
+        }
         Poll::Pending
     }
 }
@@ -117,6 +142,46 @@ pub(crate) fn block_on<T>(task: impl Future<Output = T>) -> T {
         if let Poll::Ready(outcome) = task.as_mut().poll(&mut context) {
             return outcome;
         }
+    }
+}
+
+/// Runs tasks step by step, and notes whether a task that yielded could go on at once.
+pub(crate) struct Stepper {
+    is_ready: Arc<ReadyFlag>,
+    waker: Waker,
+}
+
+/// Set by a task that could go on.
+#[derive(Debug, Default)]
+struct ReadyFlag(AtomicBool);
+
+impl Wake for ReadyFlag {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Stepper {
+    pub(crate) fn new() -> Self {
+        let is_ready = Arc::new(ReadyFlag::default());
+        Self {
+            waker: Waker::from(Arc::clone(&is_ready)),
+            is_ready,
+        }
+    }
+
+    /// Runs a task until it yields or ends. Returns whether it could go on, too.
+    pub(crate) fn step<T>(
+        &self,
+        task: Pin<&mut (impl Future<Output = T> + ?Sized)>,
+    ) -> (Poll<T>, bool) {
+        self.is_ready.0.store(false, Ordering::Relaxed);
+        let poll = task.poll(&mut Context::from_waker(&self.waker));
+        (poll, self.is_ready.0.load(Ordering::Relaxed))
     }
 }
 

@@ -21,10 +21,6 @@ impl Measurement for Meter {
         }
     }
 
-    fn advance(&mut self, clock_ms: u32, records: &mut RecordSender) {
-        Self::advance(self, clock_ms, records);
-    }
-
     fn idle(&mut self, clock_ms: Option<u32>, records: &mut RecordSender) {
         if let Some(clock_ms) = clock_ms {
             self.advance_idle(clock_ms, records);

@@ -24,8 +24,8 @@ pub mod record_channel;
 pub mod report;
 mod run_to_completion;
 pub mod schedule;
-pub mod steer;
-mod stop_barrier;
+mod shared_reading;
+mod steer;
 mod thread;
 mod traffic_mix;
 
@@ -79,7 +79,9 @@ pub fn measurements(options: &Options, ports: usize) -> Result<Measurements, Eng
     };
     let (receivers, monitors) = match options.effective_model() {
         Model::RunToCompletion => (0, ports),
-        Model::Pipeline | Model::Cooperative => (ports, ports * options.monitors),
+        Model::Pipeline | Model::Cooperative | Model::SharedReading => {
+            (ports, ports * options.monitors)
+        }
     };
     Ok(Measurements {
         monitors: (0..monitors)
@@ -113,6 +115,9 @@ pub fn run(
         }
         Model::Cooperative => cooperative::run(options, input, measurements, records, progress),
         Model::Pipeline => pipeline::run(options, input, measurements, records, progress),
+        Model::SharedReading => {
+            shared_reading::run(options, input, measurements, records, progress)
+        }
     };
     let mut report = match options.acquisition {
         Some(acquisition) => acquisition::run(options, acquisition, input, model),

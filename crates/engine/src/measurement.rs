@@ -49,11 +49,6 @@ pub trait Measurement: Send {
         let _ = frames;
     }
 
-    /// Advances the clock to `clock_ms`, in milliseconds of packet time.
-    fn advance(&mut self, clock_ms: u32, records: &mut RecordSender) {
-        let _ = (clock_ms, records);
-    }
-
     /// Called when there are no packets. `clock_ms` is absent if the clock does not advance (a file).
     fn idle(&mut self, clock_ms: Option<u32>, records: &mut RecordSender) {
         let _ = (clock_ms, records);
@@ -163,7 +158,7 @@ pub struct MeasurementSpec {
     /// What the measurement reads of a packet.
     pub input: PacketInput,
     /// Whether a receiver without flows needs an instance of its own, for packets without a flow
-    /// (pipeline and cooperative).
+    /// (every model but run to completion).
     pub at_receiver: bool,
     /// Creates the instance of one thread and reserves its memory.
     pub build: fn(&MeterOptions) -> io::Result<Box<dyn Measurement>>,
@@ -199,12 +194,6 @@ impl MeasurementSet {
     pub(crate) fn count_frames(&mut self, frames: BurstCount) {
         for measurement in &mut self.0 {
             measurement.count_frames(frames);
-        }
-    }
-
-    pub(crate) fn advance(&mut self, clock_ms: u32, records: &mut RecordSender) {
-        for measurement in &mut self.0 {
-            measurement.advance(clock_ms, records);
         }
     }
 

@@ -22,6 +22,9 @@ pub enum Model {
     Pipeline,
     /// The receiver and its monitors are tasks of one thread, which yield to each other.
     Cooperative,
+    /// Threads share the work on a file: each meters its own flows, and the one without packets reads
+    /// and parses more.
+    SharedReading,
 }
 
 /// What is counted.
@@ -76,9 +79,9 @@ pub struct Options {
     /// Scheduling policies of the threads, in order, repeated if there are more threads; empty for the
     /// default policy.
     pub schedules: Vec<Schedule>,
-    /// Pipeline and cooperative: monitors per receiver.
+    /// All models but run to completion: monitors per port.
     pub monitors: usize,
-    /// Pipeline and cooperative: capacity of the ring to a monitor, in packets.
+    /// All models but run to completion: capacity of the ring to a monitor, in packets.
     pub ring: usize,
     /// A packet counter that all queues of the link share, so that gaps count the packets of the whole
     /// link. Without it, each queue numbers its own packets.
@@ -142,6 +145,7 @@ impl Options {
     pub fn threads(&self, ports: usize) -> usize {
         let processing = match self.effective_model() {
             Model::RunToCompletion | Model::Cooperative => ports,
+            Model::SharedReading => ports * self.monitors,
             Model::Pipeline => ports * (1 + self.monitors),
         };
         let acquiring = self.acquisition.map_or(0, |_| ports);
@@ -168,7 +172,9 @@ impl Options {
     pub fn workers(&self, ports: usize) -> usize {
         match self.model {
             Model::RunToCompletion => ports,
-            Model::Pipeline | Model::Cooperative => ports * (1 + self.monitors),
+            Model::Pipeline | Model::Cooperative | Model::SharedReading => {
+                ports * (1 + self.monitors)
+            }
         }
     }
 
@@ -180,7 +186,7 @@ impl Options {
         }
         match self.model {
             Model::RunToCompletion => ports,
-            Model::Pipeline | Model::Cooperative => ports * self.monitors,
+            Model::Pipeline | Model::Cooperative | Model::SharedReading => ports * self.monitors,
         }
     }
 
@@ -215,8 +221,6 @@ impl Options {
 pub struct Input {
     /// One port for each receiving thread.
     pub ports: Vec<Box<dyn Port>>,
-    /// Whether all ports read the same packets, so that each thread meters only its share of the flows.
-    pub same_packets: bool,
     /// Whether packets come from a link, which cannot wait, unlike a file.
     pub live: bool,
 }

@@ -295,11 +295,6 @@ impl PacketParser {
         self.clock.now_ms()
     }
 
-    /// Returns the number of packets parsed so far.
-    pub(crate) const fn received(&self) -> u64 {
-        self.books.received.packets
-    }
-
     /// Returns the unsupported link types that occurred, as libpcap numbers (LINKTYPE).
     #[must_use]
     pub fn unknown_links(&self) -> &[u16] {

@@ -26,7 +26,7 @@ pub(crate) fn run(
     progress: &Progress,
 ) -> Result<Report, EngineError> {
     let ports = input.ports.len();
-    let dns_feeds = DnsFeed::new_all(options, ports, true)?;
+    let dns_feeds = DnsFeed::new_all(options, ports)?;
     let mut monitor_sets = measurements.monitors.into_iter();
     let builder = PipelineBuilder {
         options,

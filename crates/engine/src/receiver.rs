@@ -7,7 +7,6 @@ use crate::options::Stop;
 use crate::parser::PacketParser;
 use crate::progress::{Progress, QueueProgress};
 use crate::report::{PortFaults, QueueReport};
-use crate::stop_barrier::StopTicket;
 use crate::thread::ThreadPlacement;
 use port::{Burst, Port, PortError, Received};
 
@@ -38,17 +37,6 @@ pub(crate) trait Handler {
     /// waited.
     fn publish_progress(&mut self, parser: &PacketParser);
 
-    /// Sets the number of packets of the input after which to stop.
-    fn stop_after(&mut self, packets: u64) {
-        let _ = packets;
-    }
-
-    /// Returns whether that packet has been reached.
-    fn is_done(&self, parser: &PacketParser) -> bool {
-        let _ = parser;
-        false
-    }
-
     /// Returns the packet accounting so far.
     fn books(&self, parser: &PacketParser) -> Books {
         parser.books()
@@ -75,10 +63,8 @@ pub(crate) struct Receiver<'a> {
     pub(crate) live: bool,
     pub(crate) stop: &'a Stop,
     pub(crate) progress: &'a Progress,
-    /// This thread's counters; `None` if another thread counts the same packets.
+    /// This thread's counters.
     pub(crate) queue: Option<&'a QueueProgress>,
-    /// Present if other threads read the same packets.
-    pub(crate) stop_ticket: Option<StopTicket<'a>>,
 }
 
 impl Receiver<'_> {
@@ -95,18 +81,10 @@ impl Receiver<'_> {
         loop {
             if !stopping && self.stop.is_requested() {
                 stopping = true;
-                if let Some(ticket) = &mut self.stop_ticket {
-                    handler.stop_after(ticket.wait_for_stop(parser.received()));
-                } else {
-                    self.port.stop();
-                    if !self.live {
-                        break;
-                    }
-                }
-            }
-            if handler.is_done(parser) {
                 self.port.stop();
-                break;
+                if !self.live {
+                    break;
+                }
             }
             match handler.receive(parser, &mut *self.port).await {
                 Ok(Received::Burst(())) => {
@@ -135,17 +113,12 @@ impl Receiver<'_> {
                 self.publish(parser, handler);
             }
         }
-        if let Some(ticket) = &mut self.stop_ticket {
-            ticket.arrive(parser.received());
-        }
         faults
     }
 
-    /// Records a fault and warns at once. Of threads that read the same packets, only one warns.
+    /// Records a fault and warns at once.
     fn report_fault(&self, message: String, faults: &mut PortFaults) {
-        if self.queue.is_some() {
-            self.progress.warn(&message);
-        }
+        self.progress.warn(&message);
         faults.messages.push(message);
     }
 

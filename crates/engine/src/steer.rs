@@ -2,14 +2,14 @@
 
 /// Distributes flows over workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Steer {
+pub(crate) struct Steer {
     workers: u32,
 }
 
 impl Steer {
     /// Distributes flows over `workers` workers.
     #[must_use]
-    pub fn new(workers: usize) -> Self {
+    pub(crate) fn new(workers: usize) -> Self {
         Self {
             workers: workers.max(1) as u32,
         }
@@ -17,7 +17,7 @@ impl Steer {
 
     /// Returns whether there is only one worker.
     #[must_use]
-    pub fn is_single(self) -> bool {
+    pub(crate) fn is_single(self) -> bool {
         self.workers == 1
     }
 
@@ -25,7 +25,7 @@ impl Steer {
     /// over all buckets of its table.
     #[inline]
     #[must_use]
-    pub fn worker(self, hash: u64) -> usize {
+    pub(crate) fn worker(self, hash: u64) -> usize {
         let mixed = (hash ^ hash >> 29).wrapping_mul(0x9fb2_1c65_1e98_df25) >> 32;
         ((mixed * u64::from(self.workers)) >> 32) as usize
     }

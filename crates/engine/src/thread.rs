@@ -37,7 +37,7 @@ pub(crate) fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
 }
 
 /// The core and scheduling policy of a thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ThreadPlacement {
     pub(crate) core: Option<usize>,
     pub(crate) schedule: Schedule,

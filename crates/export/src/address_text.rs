@@ -28,7 +28,7 @@ const fn octets() -> ([[u8; 4]; 256], [u8; 256]) {
 }
 
 /// Returns the text of an IPv4 address (first byte lowest, padded with zeroes) and its length.
-#[inline(always)]
+#[inline]
 pub(crate) fn ipv4_text(address: [u8; 4]) -> (u128, usize) {
     let (texts, lengths) = &OCTETS;
     let mut text = 0;
@@ -44,7 +44,7 @@ pub(crate) fn ipv4_text(address: [u8; 4]) -> (u128, usize) {
 
 impl Cursor<'_> {
     /// Writes an octet in decimal.
-    #[inline(always)]
+    #[inline]
     pub fn octet(&mut self, octet: u8) {
         let (texts, lengths) = &OCTETS;
         let octet = usize::from(octet);
@@ -52,7 +52,7 @@ impl Cursor<'_> {
     }
 
     /// Writes an IPv4 address in dotted decimal.
-    #[inline(always)]
+    #[inline]
     pub fn ipv4(&mut self, address: [u8; 4]) {
         let (texts, lengths) = &OCTETS;
         for (index, octet) in address.into_iter().enumerate() {

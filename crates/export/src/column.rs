@@ -208,6 +208,7 @@ const NANOSECONDS_PER_SECOND: f64 = 1e9;
 
 impl Field {
     /// Returns the value of this column for `record`.
+    // Part of what `append_record` in `json.rs` gives the reason for.
     #[inline(always)]
     pub(crate) fn value(self, record: &Record) -> Value<'_> {
         let key = &record.key;
@@ -260,12 +261,12 @@ impl Field {
 }
 
 /// Nanoseconds from the first packet to the last; 0 if the capture clock went backwards.
-#[inline(always)]
+#[inline]
 fn duration_ns(record: &Record) -> u64 {
     u64::try_from(record.end_ns.saturating_sub(record.start_ns)).unwrap_or(0)
 }
 
-#[inline(always)]
+#[inline]
 fn rate(amount: f64, duration_ns: u64) -> Value<'static> {
     Value::Float(if duration_ns == 0 {
         f64::NAN
@@ -274,7 +275,7 @@ fn rate(amount: f64, duration_ns: u64) -> Value<'static> {
     })
 }
 
-#[inline(always)]
+#[inline]
 fn ipv4(version: u8, address: &[u8; 16]) -> Value<'_> {
     let [a, b, c, d, ..] = *address;
     if version == 4 {
@@ -284,7 +285,7 @@ fn ipv4(version: u8, address: &[u8; 16]) -> Value<'_> {
     }
 }
 
-#[inline(always)]
+#[inline]
 fn ipv6(version: u8, address: &[u8; 16]) -> Value<'_> {
     if version == 6 {
         Value::Ipv6(address)
@@ -293,7 +294,7 @@ fn ipv6(version: u8, address: &[u8; 16]) -> Value<'_> {
     }
 }
 
-#[inline(always)]
+#[inline]
 fn vlan(tag: u16) -> Value<'static> {
     if tag & wire::FlowKey::VLAN_PRESENT == 0 {
         Value::Absent
@@ -303,7 +304,7 @@ fn vlan(tag: u16) -> Value<'static> {
 }
 
 /// TCP control bits of a flow. Flows without a protocol in their key may have them too.
-#[inline(always)]
+#[inline]
 fn flags(key_protocol: u8, flags: u8) -> Value<'static> {
     if key_protocol == protocol::TCP || flags != 0 {
         Value::Octet(flags)
@@ -313,7 +314,7 @@ fn flags(key_protocol: u8, flags: u8) -> Value<'static> {
 }
 
 /// Returns the text of an end reason.
-#[inline(always)]
+#[inline]
 pub(crate) fn end_reason_word(reason: EndReason) -> &'static Word {
     static IDLE: Word = Word::new("idle");
     static ACTIVE: Word = Word::new("active");
@@ -332,7 +333,7 @@ pub(crate) fn end_reason_word(reason: EndReason) -> &'static Word {
 }
 
 /// Returns the statistics of the record in `row`; each record has `width` of them.
-#[inline(always)]
+#[inline]
 pub(crate) fn statistics(batch: &RecordBatch, row: usize, width: usize) -> &[f64] {
     let values = batch.values.get(row * width..(row + 1) * width);
     debug_assert!(values.is_some(), "a batch has {width} values per record");

@@ -43,7 +43,7 @@ impl TextBuffer {
 
     /// Loads the eight bytes at `at`, which may extend beyond the text; returns 0 if they are out
     /// of bounds.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn load_u64(&self, at: usize) -> u64 {
         let from = self.bytes.get(at..).unwrap_or_default();
         from.first_chunk()
@@ -76,7 +76,7 @@ impl TextBuffer {
     }
 
     /// Appends what `write` writes: at most `bytes_max` bytes.
-    #[inline(always)]
+    #[inline]
     pub fn append(&mut self, bytes_max: usize, write: impl FnOnce(&mut Cursor<'_>)) {
         let needed = bytes_max + OVERHANG;
         debug_assert!(
@@ -137,7 +137,7 @@ impl Cursor<'_> {
     pub const VALUE_BYTES_MAX: usize = 40;
 
     /// Writes at most 24 bytes, some of which may be stored twice.
-    #[inline(always)]
+    #[inline]
     fn bytes_up_to_24(&mut self, bytes: &[u8]) {
         match (bytes.first_chunk::<16>(), bytes.first_chunk::<8>()) {
             (Some(first), _) => {
@@ -153,7 +153,7 @@ impl Cursor<'_> {
     }
 
     /// Writes the first `used` bytes of `block`.
-    #[inline(always)]
+    #[inline]
     pub fn put<const N: usize>(&mut self, block: &[u8; N], used: usize) {
         const { assert!(N <= OVERHANG) };
         debug_assert!(used <= N);
@@ -166,13 +166,13 @@ impl Cursor<'_> {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     const fn index(&self) -> usize {
         self.offset as usize
     }
 
     /// Lets a function that is not inlined write, and takes over the offset that it returns.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn write_outlined(&mut self, write: impl FnOnce(Cursor<'_>) -> u32) {
         self.offset = write(Cursor {
             buffer: self.buffer,
@@ -181,7 +181,7 @@ impl Cursor<'_> {
     }
 
     /// Writes a byte.
-    #[inline(always)]
+    #[inline]
     pub fn byte(&mut self, byte: u8) {
         self.put(&[byte], 1);
     }
@@ -199,7 +199,7 @@ impl Cursor<'_> {
     }
 
     /// Writes a label.
-    #[inline(always)]
+    #[inline]
     pub fn label(&mut self, label: &Label) {
         match &label.long {
             None => self.put(&label.block, label.length),
@@ -208,25 +208,25 @@ impl Cursor<'_> {
     }
 
     /// Writes a word.
-    #[inline(always)]
+    #[inline]
     pub fn word(&mut self, word: &Word) {
         self.put(&word.block, word.text.len());
     }
 
     /// Writes a label followed by `value` in decimal.
-    #[inline(always)]
+    #[inline]
     pub fn labelled(&mut self, label: &Label, value: u64) {
         self.offset = labelled(self.buffer, self.offset, label, value);
     }
 
     /// Writes a label followed by `null`.
-    #[inline(always)]
+    #[inline]
     pub fn labelled_null(&mut self, label: &Label) {
         self.offset = labelled_null(self.buffer, self.offset, label);
     }
 
     /// Writes `value` in decimal.
-    #[inline(always)]
+    #[inline]
     pub fn unsigned(&mut self, value: u64) {
         match ShortNumber::of(value) {
             Some(short) => self.put(&short.text(), short.digits()),
@@ -235,7 +235,7 @@ impl Cursor<'_> {
     }
 
     /// Writes `value` in decimal followed by `byte`.
-    #[inline(always)]
+    #[inline]
     pub fn unsigned_then(&mut self, value: u64, byte: u8) {
         match ShortNumber::of(value) {
             Some(short) => self.put(&short.text_then(byte), short.digits() + 1),
@@ -247,13 +247,13 @@ impl Cursor<'_> {
     }
 
     /// Writes numbers in decimal, separated by `separator`.
-    #[inline(always)]
+    #[inline]
     pub fn list<N: Copy + Into<u64>>(&mut self, numbers: &[N], separator: u8) {
         self.offset = list(self.buffer, self.offset, numbers, separator);
     }
 
     /// Writes `value`, below 10^8.
-    #[inline(always)]
+    #[inline]
     fn up_to_eight_digits(&mut self, value: u32) {
         let digits = eight_digits(value);
         // The first digit is in the lowest byte, so leading zeroes are trailing zero bits. The bit
@@ -264,7 +264,7 @@ impl Cursor<'_> {
     }
 
     /// Writes `value`, below 10^8, padded with zeroes to eight digits.
-    #[inline(always)]
+    #[inline]
     fn padded_eight_digits(&mut self, value: u32) {
         self.put(&(eight_digits(value) | ASCII_ZEROES).to_le_bytes(), 8);
     }
@@ -274,19 +274,19 @@ impl Cursor<'_> {
     ///
     /// The text always has a fraction or an exponent, so that readers that infer types recognise
     /// the column as floating-point.
-    #[inline(always)]
+    #[inline]
     pub fn float(&mut self, value: f64) {
         self.offset = float(self.buffer, self.offset, value);
     }
 
     /// Writes nanoseconds as seconds, with the text of [`Cursor::float`] for the nearest double.
-    #[inline(always)]
+    #[inline]
     pub fn seconds(&mut self, nanoseconds: u64) {
         self.offset = seconds(self.buffer, self.offset, nanoseconds);
     }
 
     /// Writes nanoseconds as seconds, unless they are a whole number of seconds.
-    #[inline(always)]
+    #[inline]
     fn fractional_seconds(&mut self, nanoseconds: u64) {
         let (whole, rest) = (nanoseconds / NANOSECONDS, nanoseconds % NANOSECONDS);
         self.unsigned(whole);
@@ -305,7 +305,7 @@ impl Cursor<'_> {
     }
 
     /// Writes an IPv6 address.
-    #[inline(always)]
+    #[inline]
     pub fn ipv6(&mut self, address: &[u8; 16]) {
         self.write_outlined(|cursor| cursor.ipv6_groups(address));
     }
@@ -373,7 +373,7 @@ fn long_labelled_null(buffer: &mut [u8], at: u32, label: &Label) -> u32 {
 }
 
 /// Writes a short label and the first `used` bytes of `text`. Returns the new offset.
-#[inline(always)]
+#[inline]
 fn label_and_short(
     buffer: &mut [u8],
     at: u32,
@@ -447,7 +447,7 @@ const FRACTIONAL_NANOSECONDS: std::ops::Range<u64> = 10_000..1_000_000_000_000_0
 ///
 /// That decimal is then the one of the nanoseconds: different decimals of up to 15 digits never
 /// have the same double, so no shorter one reads back as it.
-#[inline(always)]
+#[inline]
 fn whole_nanoseconds(value: f64) -> Option<u64> {
     if !(1e-5..1e6).contains(&value) {
         return None;

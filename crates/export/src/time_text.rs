@@ -42,7 +42,7 @@ impl Default for TimeFormatter {
 impl TimeFormatter {
     /// Writes a timestamp in nanoseconds since the Unix epoch, always 30 bytes:
     /// `2024-01-31T23:59:59.123456789Z`. Every `i64` is valid; the range is 1677 to 2262.
-    #[inline(always)]
+    #[inline]
     pub fn write(&mut self, cursor: &mut Cursor<'_>, time_ns: i64) {
         let second = time_ns.div_euclid(NANOSECONDS);
         let nanosecond = time_ns.rem_euclid(NANOSECONDS) as u32;

@@ -155,20 +155,32 @@ impl Batch {
         }
     }
 
-    /// Adds packet `index` of another batch, with its hash and details but without its copied payload.
-    ///
-    /// # Panics
-    /// If the batch is full.
-    pub fn push_from(&mut self, other: &Self, index: usize) {
-        let packet = other.packets[index];
-        self.hashes[self.length] = other.hashes[index];
-        match other.wide_key(&packet) {
-            Some(key) => self.push_wide(other.keys[index], &key, packet),
-            None => self.push(other.keys[index], packet),
+    /// Adds packets of another batch by their indices, as many as there is room for, with their hashes and
+    /// details but without their copied payloads. Returns how many were added.
+    pub fn append(&mut self, other: &Self, indices: &[u8]) -> usize {
+        let first = self.length;
+        let indices = &indices[..indices.len().min(BURST - first)];
+        let end = first + indices.len();
+        // An index of 8 bits is within every array, so there is no check in the loops.
+        gather(&mut self.keys[first..end], &other.keys, indices);
+        gather(&mut self.hashes[first..end], &other.hashes, indices);
+        gather(&mut self.packets[first..end], &other.packets, indices);
+        if let Some(details) = other.details.first_chunk()
+            && other.has_details
+        {
+            self.enable_details();
+            gather(&mut self.details[first..end], details, indices);
         }
-        if let Some(&info) = other.details().get(index) {
-            self.push_details(info);
+        if other.has_wide_keys() {
+            for packet in &mut self.packets[first..end] {
+                if let Some(key) = other.wide_key(packet) {
+                    self.wide.push(key);
+                    packet.wide = self.wide.len() as u16;
+                }
+            }
         }
+        self.length = end;
+        indices.len()
     }
 
     /// Removes all packets and DNS answers.
@@ -281,6 +293,13 @@ impl Batch {
     pub fn flow_key(&self, index: usize) -> FlowKey {
         self.wide_key(&self.packets[index])
             .unwrap_or_else(|| FlowKey::from_compact(self.keys[index]))
+    }
+}
+
+/// Copies the elements of `from` at these indices.
+fn gather<T: Copy>(to: &mut [T], from: &[T; BURST], indices: &[u8]) {
+    for (to, &index) in to.iter_mut().zip(indices) {
+        *to = from[usize::from(index)];
     }
 }
 
@@ -649,7 +668,7 @@ mod tests {
             batch.commit(1);
         }
         let other = std::mem::take(&mut batch);
-        batch.push_from(&other, 1);
+        assert_eq!(batch.append(&other, &[1]), 1);
         let sequences = |batch: &Batch| {
             let details = batch.details().iter();
             details.map(|info| info.sequence).collect::<Vec<_>>()
@@ -662,6 +681,40 @@ mod tests {
         batch.push(1, Packet::default());
         assert!(batch.next_slot().details.is_none());
         assert_eq!(batch.details(), []);
+    }
+
+    #[test]
+    fn appends_packets_up_to_the_room_with_their_wide_keys() {
+        let wide = |number: u8| FlowKey {
+            version: 6,
+            source: [number; 16],
+            ..FlowKey::default()
+        };
+        let mut other = Batch::default();
+        for number in 0..=255u8 {
+            let packet = Packet {
+                number: u64::from(number),
+                ..Packet::default()
+            };
+            match number % 3 {
+                0 => other.push_wide(u128::from(number), &wide(number), packet),
+                _ => other.push(u128::from(number), packet),
+            }
+        }
+        let mut batch = Batch::default();
+        batch.push_wide(7, &wide(200), Packet::default());
+        let indices: Vec<u8> = (0..=255).rev().collect();
+        assert_eq!(batch.append(&other, &indices), BURST - 1);
+        assert_eq!(batch.append(&other, &indices), 0);
+        assert_eq!(batch.flow_key(0), wide(200));
+        for at in 1..BURST {
+            let number = 256 - at;
+            assert_eq!(batch.keys()[at], number as u128);
+            assert_eq!(batch.packets()[at].number, number as u64);
+            if number % 3 == 0 {
+                assert_eq!(batch.flow_key(at), wide(number as u8));
+            }
+        }
     }
 
     #[test]

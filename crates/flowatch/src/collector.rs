@@ -7,7 +7,7 @@ pub(crate) use output_thread::{Output, OutputResult, OutputStatus};
 
 use engine::merge::{MergeOptions, Merger};
 use engine::{RecordReceiver, Stop};
-use export::{Anonymiser, ExportError, Exporter};
+use export::Anonymiser;
 use flow::{Record, RecordBatch};
 use output_thread::{FLUSH_EVERY, OutputThread, OutputWriter};
 use std::cmp::Reverse;
@@ -68,13 +68,9 @@ impl CollectorReport {
     }
 }
 
-/// The outputs of a running collector.
-enum Outputs {
-    /// At most one output, written on the collector's thread.
-    Inline(Option<Box<OutputWriter>>),
-    /// Several outputs, each on a thread of its own.
-    Threads(Vec<OutputThread>),
-}
+/// The outputs of a running collector, each on a thread of its own: a stuck one must stop neither the
+/// others nor the summary.
+struct Outputs(Vec<OutputThread>);
 
 impl Collector {
     pub(crate) fn new(outputs: Vec<Output>, options: CollectorOptions) -> Self {
@@ -107,14 +103,9 @@ impl Collector {
     pub(crate) fn run(mut self, records: &RecordReceiver, stop: &Stop) -> CollectorReport {
         let mut faults = Vec::new();
         let mut outputs = self.start_outputs(records, &mut faults);
-        let (started, mut flushed) = (Instant::now(), Instant::now());
+        let started = Instant::now();
         let mut ready = RecordBatch::default();
         loop {
-            if flushed.elapsed() >= FLUSH_EVERY {
-                flushed = Instant::now();
-                // Output threads flush by themselves.
-                outputs.with_inline(|exporter| exporter.flush());
-            }
             match records.recv_timeout_with_worker(FLUSH_EVERY) {
                 Ok(None) => break,
                 Ok(Some((worker, batch))) => match &mut self.merger {
@@ -153,13 +144,10 @@ impl Collector {
             outputs: Vec::new(),
             merged: self.merger.as_ref().map_or(0, Merger::merged),
         };
-        for (writer, too_slow) in outputs.finish() {
-            collected.reader_gone |= writer.reader_gone;
-            let mut written = writer.result();
-            written.lost += too_slow;
-            written.too_slow = too_slow;
-            collected.outputs.push(written);
-            collected.faults.extend(writer.faults);
+        for finished in output_thread::finish(outputs.0) {
+            collected.reader_gone |= finished.reader_gone;
+            collected.outputs.push(finished.result);
+            collected.faults.extend(finished.faults);
         }
         collected
     }
@@ -188,17 +176,14 @@ impl Collector {
     }
 
     fn start_outputs(&mut self, records: &RecordReceiver, faults: &mut Vec<String>) -> Outputs {
-        let mut writers: Vec<OutputWriter> = self
-            .outputs
-            .drain(..)
-            .map(|output| OutputWriter::new(output, &self.output_status))
-            .collect();
-        if writers.len() <= 1 {
-            return Outputs::Inline(writers.pop().map(Box::new));
-        }
-        let wait = self.options.wait_for_slow_outputs;
-        let threads = writers.into_iter().filter_map(|writer| {
-            match OutputThread::start(writer, records.recycler(), wait) {
+        let is_only = self.outputs.len() == 1;
+        let status = &self.output_status;
+        let waits = self.options.wait_for_slow_outputs;
+        let threads = self.outputs.drain(..).filter_map(|output| {
+            // A person may read it at leisure, and nothing else is kept waiting.
+            let is_unlimited = waits && is_only && output.is_standard_output;
+            let writer = OutputWriter::new(output, status);
+            match OutputThread::start(writer, records.recycler(), waits, is_unlimited) {
                 Ok(thread) => Some(thread),
                 Err(error) => {
                     faults.push(format!("cannot start a thread for an output: {error}"));
@@ -206,52 +191,22 @@ impl Collector {
                 }
             }
         });
-        Outputs::Threads(threads.collect())
+        Outputs(threads.collect())
     }
 }
 
 impl Outputs {
-    /// Runs `act` on the output that is written on this thread, if there is one.
-    fn with_inline(&mut self, act: impl FnOnce(&mut dyn Exporter) -> Result<(), ExportError>) {
-        if let Self::Inline(Some(writer)) = self {
-            writer.run(act);
-        }
-    }
-
     /// Writes a batch to all outputs. Returns it if it can be recycled at once.
     fn write(&mut self, batch: RecordBatch) -> Option<RecordBatch> {
-        match self {
-            Self::Inline(_) => {
-                self.with_inline(|exporter| exporter.write(&batch));
-                Some(batch)
-            }
-            Self::Threads(threads) => {
-                let batch = Arc::new(batch);
-                for thread in threads {
-                    thread.write(&batch);
-                }
-                Arc::into_inner(batch)
-            }
+        let batch = Arc::new(batch);
+        for thread in &mut self.0 {
+            thread.write(&batch);
         }
+        Arc::into_inner(batch)
     }
 
     fn reader_gone(&self) -> bool {
-        match self {
-            Self::Inline(writer) => writer.as_ref().is_some_and(|writer| writer.reader_gone),
-            Self::Threads(threads) => threads.iter().any(OutputThread::reader_gone),
-        }
-    }
-
-    /// Finishes all outputs. Returns each writer, and the number of records that its full queue lost.
-    fn finish(mut self) -> Vec<(OutputWriter, u64)> {
-        self.with_inline(|exporter| exporter.finish());
-        match self {
-            Self::Inline(writer) => writer.into_iter().map(|writer| (*writer, 0)).collect(),
-            Self::Threads(threads) => threads
-                .into_iter()
-                .filter_map(OutputThread::finish)
-                .collect(),
-        }
+        self.0.iter().any(OutputThread::reader_gone)
     }
 }
 

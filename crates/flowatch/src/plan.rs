@@ -64,7 +64,7 @@ impl Plan {
         })
     }
 
-    /// Returns the number of receiving threads of all interfaces.
+    /// Returns the number of ports: queues of all interfaces, or one for the files.
     pub(crate) fn receivers(&self) -> usize {
         self.source.receivers(self.queues)
     }

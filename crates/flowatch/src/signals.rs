@@ -1,10 +1,10 @@
 //! Signal handling: the first SIGINT, SIGTERM or SIGHUP ends the run in order, a further SIGINT or
-//! SIGTERM exits at once.
+//! SIGTERM ends it without waiting for anything.
 
 use engine::Stop;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
@@ -15,11 +15,20 @@ const DUPLICATE_WINDOW: Duration = Duration::from_millis(100);
 /// Whether the terminal has hung up.
 static HUNG_UP: AtomicBool = AtomicBool::new(false);
 
+/// How long the program may take from the second signal to its exit. It then exits as it is.
+const EXIT_GRACE: Duration = Duration::from_secs(4);
+
+/// The signal that ends the program without waiting; 0 if there was none.
+static EXIT_SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+/// See [`end_with_books`].
+static ENDS_WITH_BOOKS: AtomicBool = AtomicBool::new(false);
+
 /// Whether SIGINT or SIGTERM has been received.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Requests `stop` on the first signal. On a SIGINT or SIGTERM that comes [later](DUPLICATE_WINDOW),
-/// restores the terminal and exits with 128 plus the signal number.
+/// Requests `stop` on the first signal. A SIGINT or SIGTERM that comes [later](DUPLICATE_WINDOW) exits
+/// with 128 plus the signal number, as [`exit_soon`] says.
 ///
 /// SIGHUP never exits at once and does not count as the first signal: when a terminal closes, the
 /// kernel and the shell each send one, perhaps followed by SIGTERM, and exiting would lose records.
@@ -41,13 +50,49 @@ pub(crate) fn stop_on_signals(stop: &Stop) -> io::Result<()> {
                 } else if first.get_or_insert_with(Instant::now).elapsed() < DUPLICATE_WINDOW {
                     INTERRUPTED.store(true, Ordering::Relaxed);
                 } else {
-                    crate::screen::restore();
-                    std::process::exit(128 + signal);
+                    exit_soon(signal);
                 }
                 stop.request();
             }
         })?;
     Ok(())
+}
+
+/// Lets the second signal print the books and close what can be closed, for a program that ends
+/// when [`exit_signal`] is set.
+pub(crate) fn end_with_books() {
+    ENDS_WITH_BOOKS.store(true, Ordering::Relaxed);
+}
+
+/// Exits with 128 plus the signal number: at once, or, if the program [ends with its
+/// books](end_with_books), at the third signal or after [`EXIT_GRACE`].
+pub(crate) fn exit_soon(signal: i32) {
+    let exit = move || {
+        crate::screen::restore();
+        std::process::exit(128 + signal);
+    };
+    let is_first = EXIT_SIGNAL.swap(signal, Ordering::Relaxed) == 0;
+    if !is_first || !ENDS_WITH_BOOKS.load(Ordering::Relaxed) {
+        exit();
+    }
+    let wait = move || {
+        thread::sleep(EXIT_GRACE);
+        exit();
+    };
+    if thread::Builder::new()
+        .name("exit".into())
+        .spawn(wait)
+        .is_err()
+    {
+        exit();
+    }
+}
+
+/// Returns the signal that ends the program without waiting, if there was one.
+pub(crate) fn exit_signal() -> Option<u8> {
+    u8::try_from(EXIT_SIGNAL.load(Ordering::Relaxed))
+        .ok()
+        .filter(|&signal| signal > 0)
 }
 
 /// Whether the terminal has hung up; failing to write to it is then not an error.

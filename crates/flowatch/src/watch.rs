@@ -13,9 +13,9 @@ use crate::standard_output;
 use crate::summary::Summary;
 use crate::summary_text::SummaryText;
 use engine::{EngineError, Input, Measurements, Options, Progress, Report};
-use export::ExportError;
+use export::{ExportError, printable};
 use port::{Limit, Port, PortError};
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
@@ -40,6 +40,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     if let Err(error) = signals::stop_on_signals(&plan.engine.stop) {
         return failed(&format!("signals: {error}"));
     }
+    signals::end_with_books();
     plan.notices.iter().for_each(|notice| warn(notice));
     let live = plan.is_live();
     let mut display = ProgressDisplay::choose(&mut plan);
@@ -77,11 +78,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
         Err(error) => return failed(&error.to_string()),
     };
     display.open(&plan);
-    let input = Input {
-        same_packets: !live && ports.len() > 1,
-        ports,
-        live,
-    };
+    let input = Input { ports, live };
     let progress = Progress::new(workers);
     let run = Run {
         options,
@@ -103,10 +100,15 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     {
         warn(fault);
     }
-    if let Err(error) = print_summary(&plan, &report, &collected, records_lost) {
-        return failed(&error.to_string());
+    let printed = print_summary(&plan, &report, &collected, records_lost);
+    if let Err(error) = &printed {
+        warn(&error.to_string());
     }
-    exit_code(&plan, &report, &collected, records_lost)
+    match signals::exit_signal() {
+        Some(signal) => ExitCode::from(128 + signal),
+        None if printed.is_err() => ExitCode::from(EXIT_FAILED),
+        None => exit_code(&plan, &report, &collected, records_lost),
+    }
 }
 
 /// What the threads of a run share.
@@ -188,32 +190,25 @@ impl Run<'_> {
     }
 }
 
-/// Waits for the outputs after the run. There is no time limit, but if an output makes no progress,
-/// a warning tells the user what the program is waiting for.
+/// Waits for the outputs after the run. The collector gives up one that makes no progress; before
+/// that, a warning says what the program waits for.
 fn wait_for_outputs(
     collecting: &ScopedJoinHandle<'_, CollectorReport>,
     output_status: &OutputStatus,
 ) {
-    let mut last_busy_at = None;
-    let mut since = Instant::now();
-    while !collecting.is_finished() && since.elapsed() < OUTPUT_STALL_WARNING {
+    while !collecting.is_finished() {
         thread::park_timeout(POLL_INTERVAL);
         warn_all(output_status.take_notices());
-        // No output is busy while the collector sorts records.
-        let busy_at = output_status.busy_at();
-        if busy_at.is_none() || busy_at != last_busy_at {
-            (last_busy_at, since) = (busy_at, Instant::now());
+        for waiting in output_status.take_stalled(OUTPUT_STALL_WARNING) {
+            let signals = if signals::is_interrupted() {
+                "once more"
+            } else {
+                "twice"
+            };
+            warn(&format!(
+                "the run has ended, but an output has not accepted all records yet: {waiting}; to exit without them, send SIGINT {signals}"
+            ));
         }
-    }
-    if !collecting.is_finished() {
-        let signals = if signals::is_interrupted() {
-            "once more"
-        } else {
-            "twice"
-        };
-        warn(&format!(
-            "the run has ended, but an output has not accepted all records yet; to exit without them, send SIGINT {signals}"
-        ));
     }
 }
 
@@ -225,24 +220,15 @@ fn prepare(plan: &Plan) -> Result<Vec<sources::Prepared>, PortError> {
     }
 }
 
-/// Opens the ports, one for each receiving thread.
+/// Opens the ports: one for each queue of a link, or one for all files.
 fn open_ports(plan: &Plan) -> Result<Vec<Box<dyn Port>>, PortError> {
-    let mut ports: Vec<Box<dyn Port>> = Vec::new();
-    match &plan.source {
-        Source::Files(inputs) => {
-            for _ in 0..plan.queues {
-                ports.push(Box::new(port::CaptureFiles::open_available(inputs)?));
-            }
-        }
-        Source::Live(names) => ports = sources::open(names, &plan.live_options())?,
-    }
-    // Each queue of a link receives part of its packets, so the queues share one limit. Each thread
-    // that reads a file sees all of its packets and needs a limit of its own.
-    let shared = plan.input.count.map(Limit::new);
-    let wrap = |port| match plan.source {
-        Source::Live(_) => wrap(plan, port, shared.clone()),
-        Source::Files(_) => wrap(plan, port, plan.input.count.map(Limit::new)),
+    let ports: Vec<Box<dyn Port>> = match &plan.source {
+        Source::Files(inputs) => vec![Box::new(port::CaptureFiles::open_available(inputs)?)],
+        Source::Live(names) => sources::open(names, &plan.live_options())?,
     };
+    // Each queue of a link receives part of its packets, so the queues share one limit.
+    let limit = plan.input.count.map(Limit::new);
+    let wrap = |port| wrap(plan, port, limit.clone());
     ports.into_iter().map(wrap).collect()
 }
 
@@ -275,7 +261,11 @@ fn open_outputs(plan: &Plan) -> Result<Vec<Output>, ExportError> {
         ..
     } = &plan.outputs;
     for spec in specs {
-        export::check(spec, &schema, options)?;
+        if let Some(bytes) = export::check(spec, &schema, options)?
+            && !plan.reports.quiet
+        {
+            warn(&format!("{spec}: continues the file after {bytes} bytes"));
+        }
     }
     specs
         .iter()
@@ -307,7 +297,7 @@ fn print_summary(
         SummaryArgument::None => return Ok(()),
         SummaryArgument::Json => {
             let summary = Summary::new(plan, report, collected, records_lost, cpu.as_secs_f64());
-            serde_json::to_string(&summary)? + "\n"
+            printable::json(&serde_json::to_string(&summary)?).into_owned() + "\n"
         }
         // A reader that closed the pipe does not want the summary.
         SummaryArgument::Text if plan.reports.quiet || collected.reader_gone => return Ok(()),
@@ -320,12 +310,7 @@ fn print_summary(
         }
         .render(),
     };
-    if plan.records_on_standard_output() {
-        // Standard error may be closed.
-        let _ = io::stderr().lock().write_all(text.as_bytes());
-        return Ok(());
-    }
-    standard_output::print(text)
+    standard_output::print_at_end(text, plan.records_on_standard_output())
 }
 
 fn exit_code(

@@ -128,11 +128,7 @@ impl Monitor {
         let (records, returned) = engine::channel(workers, false);
         returned.populate(workers, &options.meter);
         let lost = records.clone();
-        let input = Input {
-            ports,
-            same_packets: false,
-            live: true,
-        };
+        let input = Input { ports, live: true };
         let report = std::thread::scope(|scope| {
             let options = &options;
             let progress = &progress;

@@ -42,14 +42,13 @@ fn every_model_gives_the_same_records_with_the_buffer() {
         },
         port(),
         false,
-        false,
     );
     for model in [Model::RunToCompletion, Model::Pipeline, Model::Cooperative] {
         for when in [
             PollMode::Continuous,
             PollMode::Periodic(Duration::from_micros(500)),
         ] {
-            let result = runs::run(&options(model, 0, when), port(), false, false);
+            let result = runs::run(&options(model, 0, when), port(), false);
             assert_eq!(result.records, expected.records, "{model:?} {when:?}");
             assert_eq!(result.report.books, expected.report.books);
             let acquired = &result.report.acquisition[0];
@@ -66,7 +65,7 @@ fn a_sorted_buffer_gives_the_same_flows() {
     let port = || vec![Box::new(memory.clone()) as Box<dyn Port>];
     let whole = |mut options: Options| {
         options.meter.timeouts = flow::Timeouts::NONE;
-        runs::run(&options, port(), false, false)
+        runs::run(&options, port(), false)
     };
     let model = Model::RunToCompletion;
     let expected = whole(options(model, 0, PollMode::Continuous));
@@ -95,7 +94,7 @@ fn sorting_splits_no_flow() {
     let run = |sort_bytes| {
         let port = vec![Box::new(memory.clone()) as Box<dyn Port>];
         let options = options(Model::RunToCompletion, sort_bytes, PollMode::Continuous);
-        runs::run(&options, port, false, false)
+        runs::run(&options, port, false)
     };
     let (unsorted, sorted) = (run(0), run(16 << 20));
     assert_eq!(sorted.records.len(), unsorted.records.len());
@@ -147,7 +146,7 @@ fn frames_that_find_the_buffer_full_are_counted_and_timestamps_are_within_their_
         ..options(Model::RunToCompletion, 0, PollMode::Continuous)
     };
     let before = std::time::SystemTime::now();
-    let result = runs::run(&options, vec![Box::new(flood)], false, true);
+    let result = runs::run(&options, vec![Box::new(flood)], true);
     let books = &result.report.books;
     let lost = books.dropped[Loss::Buffer as usize];
     // The books balance, to the packet and the byte, however much was lost.

@@ -164,7 +164,7 @@ fn packets(talks: &[Talk]) -> Vec<(i64, Vec<u8>)> {
     packets
 }
 
-fn run(ports: Vec<Box<dyn Port>>, model: Model, monitors: usize, timeouts: Timeouts) -> RunResult {
+fn run(port: impl Port + 'static, model: Model, monitors: usize, timeouts: Timeouts) -> RunResult {
     let options = Options {
         model,
         meter: MeterOptions {
@@ -181,8 +181,7 @@ fn run(ports: Vec<Box<dyn Port>>, model: Model, monitors: usize, timeouts: Timeo
         ring: 512,
         ..Options::default()
     };
-    let same_packets = ports.len() > 1;
-    runs::run(&options, ports, same_packets, false)
+    runs::run(&options, vec![Box::new(port)], false)
 }
 
 /// Records of one table, which are those of any number of tables.
@@ -192,20 +191,17 @@ fn alike(packets: &[(i64, Vec<u8>)], faults: Impairments, timeouts: Timeouts) ->
         .iter()
         .map(|(at_ns, frame)| (*at_ns, frame.len() as u32, frame.clone()));
     let memory = MemoryPort::new(LinkType::Ethernet, frames);
-    let ports = |count: usize| -> Vec<Box<dyn Port>> {
-        let port = || Box::new(Impaired::new(memory.clone(), faults)) as Box<dyn Port>;
-        (0..count).map(|_| port()).collect()
-    };
-    let one = run(ports(1), Model::RunToCompletion, 1, timeouts);
-    for (model, readers, monitors) in [
-        (Model::RunToCompletion, 2, 1),
-        (Model::RunToCompletion, 4, 1),
-        (Model::Pipeline, 1, 2),
-        (Model::Pipeline, 1, 4),
-        (Model::Cooperative, 1, 3),
+    let port = || Impaired::new(memory.clone(), faults);
+    let one = run(port(), Model::RunToCompletion, 1, timeouts);
+    for (model, monitors) in [
+        (Model::SharedReading, 2),
+        (Model::SharedReading, 4),
+        (Model::Pipeline, 2),
+        (Model::Pipeline, 4),
+        (Model::Cooperative, 3),
     ] {
-        let several = run(ports(readers), model, monitors, timeouts);
-        let context = format!("{model:?} {readers} {monitors}");
+        let several = run(port(), model, monitors, timeouts);
+        let context = format!("{model:?} {monitors}");
         assert_eq!(several.records, one.records, "{context}");
         for (record, [several, one]) in one
             .records

@@ -4,7 +4,7 @@
 use crate::runs;
 use engine::{Model, Options};
 use flow::{MeterOptions, Timeouts};
-use port::{Impaired, Impairment, Impairments, Port};
+use port::{Impaired, Impairment, Impairments};
 use std::time::Duration;
 
 const PACKETS: u64 = 20_000;
@@ -27,11 +27,11 @@ fn every_model_accounts_for_the_frames_that_arrived() {
             delay_max: Duration::from_secs(3),
         };
         let mut first = None;
-        for (model, ports, monitors) in [
-            (Model::RunToCompletion, 1, 1),
-            (Model::RunToCompletion, 2, 1),
-            (Model::Pipeline, 1, 2),
-            (Model::Cooperative, 1, 1),
+        for (model, monitors) in [
+            (Model::RunToCompletion, 1),
+            (Model::SharedReading, 2),
+            (Model::Pipeline, 2),
+            (Model::Cooperative, 1),
         ] {
             let options = Options {
                 model,
@@ -47,16 +47,9 @@ fn every_model_accounts_for_the_frames_that_arrived() {
                 ring: 512,
                 ..Options::default()
             };
-            let wrapped: Vec<_> = (0..ports)
-                .map(|_| Impaired::new(memory.clone(), faults))
-                .collect();
-            let log = wrapped[0].log();
-            let same_packets = wrapped.len() > 1;
-            let boxed = wrapped
-                .into_iter()
-                .map(|port| Box::new(port) as Box<dyn Port>)
-                .collect();
-            let result = runs::run(&options, boxed, same_packets, false);
+            let wrapped = Impaired::new(memory.clone(), faults);
+            let log = wrapped.log();
+            let result = runs::run(&options, vec![Box::new(wrapped)], false);
             let log = log.entries();
             let count =
                 |kind: Impairment| log.iter().filter(|(_, fault)| *fault == kind).count() as u64;
@@ -65,7 +58,7 @@ fn every_model_accounts_for_the_frames_that_arrived() {
             let received = result.report.books.received.packets;
             assert_eq!(received, PACKETS - lost + copied, "{model:?}");
             let first = first.get_or_insert_with(|| result.records.clone());
-            assert_eq!(&result.records, first, "{model:?} {ports} {monitors}");
+            assert_eq!(&result.records, first, "{model:?} {monitors}");
         }
     }
 }

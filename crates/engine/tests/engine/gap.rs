@@ -79,18 +79,16 @@ proptest! {
         let statistics = if mean_alone { "gap-mean" } else { STATISTICS };
         let estimator = if psquare { Estimator::PSquare } else { Estimator::LogLinear };
         let memory = round_robin(flows, rounds).with_burst_size(burst);
-        for (model, ports, monitors) in [
-            (Model::RunToCompletion, 1, 1),
-            (Model::RunToCompletion, 2, 1),
-            (Model::Pipeline, 1, 1),
-            (Model::Pipeline, 1, 3),
-            (Model::Cooperative, 1, 1),
-            (Model::Cooperative, 1, 2),
+        for (model, monitors) in [
+            (Model::RunToCompletion, 1),
+            (Model::SharedReading, 2),
+            (Model::Pipeline, 1),
+            (Model::Pipeline, 3),
+            (Model::Cooperative, 1),
+            (Model::Cooperative, 2),
         ] {
             let options = options_for(statistics, estimator, model, monitors, TableKind::Bucket);
-            let ports: Vec<_> = (0..ports).map(|_| Box::new(memory.clone()) as Box<dyn Port>).collect();
-            let same_packets = ports.len() > 1;
-            let result = runs::run(&options, ports, same_packets, false);
+            let result = runs::run(&options, vec![Box::new(memory.clone())], false);
             assert_gaps(&result, &options, flows as usize, f64::from(flows - 1));
         }
     }
@@ -101,9 +99,9 @@ proptest! {
 fn large_gaps_are_exact_if_all_are_equal() {
     for (flows, rounds) in [(2049, 20), (9000, 30), (4100, 300)] {
         let memory = round_robin(flows, rounds);
-        for model in [Model::RunToCompletion, Model::Pipeline, Model::Cooperative] {
+        for model in runs::EVERY_MODEL {
             let options = options(Estimator::LogLinear, model, 1, TableKind::Bucket);
-            let result = runs::run(&options, vec![Box::new(memory.clone())], false, false);
+            let result = runs::run(&options, vec![Box::new(memory.clone())], false);
             assert_gaps(&result, &options, flows as usize, f64::from(flows - 1));
         }
     }
@@ -112,7 +110,7 @@ fn large_gaps_are_exact_if_all_are_equal() {
 /// Two queues of a link, each with flows in turn.
 #[test]
 fn gaps_count_the_packets_of_the_queue_or_of_the_link() {
-    for model in [Model::RunToCompletion, Model::Pipeline, Model::Cooperative] {
+    for model in runs::EVERY_MODEL {
         let queues = || -> Vec<Box<dyn Port>> {
             vec![
                 Box::new(round_robin(10, 500)),
@@ -120,7 +118,7 @@ fn gaps_count_the_packets_of_the_queue_or_of_the_link() {
             ]
         };
         let mut options = options(Estimator::LogLinear, model, 1, TableKind::Bucket);
-        let result = runs::run(&options, queues(), false, false);
+        let result = runs::run(&options, queues(), false);
         // Both queues have flows with the same keys, which are separate records.
         assert_eq!(result.records.len(), 50);
         let column = |name: &str| {
@@ -138,7 +136,7 @@ fn gaps_count_the_packets_of_the_queue_or_of_the_link() {
         }
         // Numbered over the link, a gap can only be longer, and is bounded by the packets of both queues.
         options.link_packet_counter = Some(Arc::default());
-        let result = runs::run(&options, queues(), false, false);
+        let result = runs::run(&options, queues(), false);
         assert_eq!(result.records.len(), 50);
         for row in &result.values {
             assert!(row[least] >= 9.0);

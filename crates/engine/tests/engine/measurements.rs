@@ -3,8 +3,7 @@
 use crate::runs;
 use engine::{
     Acquisition, Books, Count, EngineError, Findings, Level, Measurement, MeasurementReport,
-    MeasurementSpec, Model, Options, PACKETS, PacketInput, Packets, PollMode, RecordSender,
-    TRAFFIC_MIX,
+    MeasurementSpec, Options, PACKETS, PacketInput, Packets, PollMode, RecordSender, TRAFFIC_MIX,
 };
 use flow::{FlowDefinition, MeterOptions, Packet};
 use port::{Frame, Port};
@@ -40,8 +39,8 @@ impl Measurement for LargestHash {
         assert!(in_flows.len() < frames.len());
     }
 
-    fn advance(&mut self, clock_ms: u32, _: &mut RecordSender) {
-        self.clock_ms = clock_ms;
+    fn idle(&mut self, clock_ms: Option<u32>, _: &mut RecordSender) {
+        self.clock_ms = clock_ms.unwrap_or(self.clock_ms);
     }
 
     fn finish(&mut self, clock_ms: u32, _: &mut RecordSender) {
@@ -99,7 +98,7 @@ fn reports_of_all_models(options: &Options) -> Vec<(String, Vec<MeasurementRepor
         queue_size: 256,
     };
     let mut all = Vec::new();
-    for model in [Model::RunToCompletion, Model::Pipeline, Model::Cooperative] {
+    for model in runs::EVERY_MODEL {
         for monitors in [1, 3] {
             for acquisition in [None, Some(acquisition)] {
                 let options = Options {
@@ -108,21 +107,17 @@ fn reports_of_all_models(options: &Options) -> Vec<(String, Vec<MeasurementRepor
                     acquisition,
                     ..options.clone()
                 };
-                let mut run = |name: &str, ports: Vec<Box<dyn Port>>, same_packets| {
-                    let report = runs::run(&options, ports, same_packets, false).report;
+                let mut run = |name: &str, ports: Vec<Box<dyn Port>>| {
+                    let report = runs::run(&options, ports, false).report;
                     let name = format!("{model:?} {monitors} {name} {}", acquisition.is_some());
                     assert_eq!(report.books.processed.packets, 2520, "{name}");
                     all.push((name, report.measurements));
                 };
-                run("one port", vec![Box::new(whole.clone())], false);
+                run("one port", vec![Box::new(whole.clone())]);
                 let two = halves
                     .iter()
                     .map(|half| Box::new(half.clone()) as Box<dyn Port>);
-                run("two ports", two.collect(), false);
-                if model == Model::RunToCompletion {
-                    let shared = (0..3).map(|_| Box::new(whole.clone()) as Box<dyn Port>);
-                    run("shared", shared.collect(), true);
-                }
+                run("two ports", two.collect());
             }
         }
     }

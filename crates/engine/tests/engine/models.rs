@@ -10,7 +10,6 @@ use std::time::Duration;
 fn run(
     packets: &[(u8, i64)],
     model: Model,
-    ports: usize,
     monitors: usize,
     timeouts: Timeouts,
 ) -> (Vec<Record>, Books) {
@@ -27,11 +26,7 @@ fn run(
         ring: 512,
         ..Options::default()
     };
-    let ports: Vec<_> = (0..ports)
-        .map(|_| Box::new(memory.clone()) as Box<dyn Port>)
-        .collect();
-    let same_packets = ports.len() > 1;
-    let result = runs::run(&options, ports, same_packets, false);
+    let result = runs::run(&options, vec![Box::new(memory)], false);
     (result.records, result.report.books)
 }
 
@@ -61,26 +56,28 @@ impl Port for Stopping {
 }
 
 #[test]
-fn threads_that_read_the_same_packets_stop_after_the_same_packet() {
+fn threads_that_share_the_reading_stop_after_the_same_packet() {
     let packets: Vec<(u8, i64)> = (0..300_000)
         .map(|at| ((at % 251) as u8, 1_700_000_000_000_000_000 + at * 1000))
         .collect();
     let memory = runs::memory(&packets);
     for bursts in [0, 1, 40, 300] {
-        let options = Options::default();
-        let stopping = |bursts| Stopping {
+        let options = Options {
+            model: Model::SharedReading,
+            monitors: 3,
+            ..Options::default()
+        };
+        let stopping = Stopping {
             port: memory.clone(),
             bursts,
             stop: options.stop.clone(),
         };
-        let ports = [bursts, usize::MAX, usize::MAX].map(|bursts| Box::new(stopping(bursts)) as _);
-        let result = runs::run(&options, ports.into(), true, false);
+        let result = runs::run(&options, vec![Box::new(stopping)], false);
         let read = result.report.books.received.packets as usize;
         assert!(read > 0, "{bursts} bursts");
         let (records, books) = run(
             &packets[..read],
             Model::RunToCompletion,
-            1,
             1,
             Timeouts::default(),
         );
@@ -105,17 +102,17 @@ proptest! {
             })
             .collect();
         let timeouts = Timeouts { idle: idle_ms.map(Duration::from_millis), ..Timeouts::default() };
-        let one = run(&packets, Model::RunToCompletion, 1, 1, timeouts);
+        let one = run(&packets, Model::RunToCompletion, 1, timeouts);
         prop_assert_eq!(one.1.received.packets, packets.len() as u64);
-        for (model, ports, monitors) in [
-            (Model::RunToCompletion, 2, 1),
-            (Model::RunToCompletion, 3, 1),
-            (Model::Pipeline, 1, 1),
-            (Model::Pipeline, 1, 3),
-            (Model::Cooperative, 1, 1),
-            (Model::Cooperative, 1, 3),
+        for (model, monitors) in [
+            (Model::SharedReading, 2),
+            (Model::SharedReading, 3),
+            (Model::Pipeline, 1),
+            (Model::Pipeline, 3),
+            (Model::Cooperative, 1),
+            (Model::Cooperative, 3),
         ] {
-            prop_assert_eq!(&run(&packets, model, ports, monitors, timeouts), &one, "{:?} {} {}", model, ports, monitors);
+            prop_assert_eq!(&run(&packets, model, monitors, timeouts), &one, "{:?} {}", model, monitors);
         }
     }
 
@@ -130,9 +127,9 @@ proptest! {
                 (1 + (jump & 3) as u8, now_ns)
             })
             .collect();
-        let one = run(&packets, Model::RunToCompletion, 1, 1, Timeouts::default());
-        prop_assert_eq!(&run(&packets, Model::RunToCompletion, 3, 1, Timeouts::default()), &one);
-        prop_assert_eq!(&run(&packets, Model::Pipeline, 1, 4, Timeouts::default()), &one);
-        prop_assert_eq!(&run(&packets, Model::Cooperative, 1, 2, Timeouts::default()), &one);
+        let one = run(&packets, Model::RunToCompletion, 1, Timeouts::default());
+        prop_assert_eq!(&run(&packets, Model::SharedReading, 3, Timeouts::default()), &one);
+        prop_assert_eq!(&run(&packets, Model::Pipeline, 4, Timeouts::default()), &one);
+        prop_assert_eq!(&run(&packets, Model::Cooperative, 2, Timeouts::default()), &one);
     }
 }

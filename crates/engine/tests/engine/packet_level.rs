@@ -1,7 +1,7 @@
 //! Packet level: exact totals without flows.
 
 use crate::runs;
-use engine::{Level, Options};
+use engine::{Level, Model, Options};
 use port::Port;
 
 #[test]
@@ -16,7 +16,7 @@ fn counts_packets_and_bytes_only() {
         let ports = (0..queues)
             .map(|_| Box::new(memory.clone()) as Box<dyn Port>)
             .collect();
-        let result = runs::run(&options, ports, false, false);
+        let result = runs::run(&options, ports, false);
         let books = &result.report.books;
         let packets = 70_000 * queues as u64;
         assert_eq!(
@@ -30,16 +30,15 @@ fn counts_packets_and_bytes_only() {
 }
 
 #[test]
-fn one_thread_counts_packets_that_all_ports_read() {
+fn threads_that_share_the_reading_count_each_packet_once() {
     let memory = runs::memory(&[(1, 0), (2, 1), (9, 2)]);
     let options = Options {
+        model: Model::SharedReading,
+        monitors: 3,
         level: Level::Packet,
         ..Options::default()
     };
-    let ports = (0..3)
-        .map(|_| Box::new(memory.clone()) as Box<dyn Port>)
-        .collect();
-    let result = runs::run(&options, ports, true, false);
+    let result = runs::run(&options, vec![Box::new(memory)], false);
     assert_eq!(result.report.books.counted_only.packets, 3);
     assert_eq!(result.report.measurements[0].counted.packets, 3);
 }

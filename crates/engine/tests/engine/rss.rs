@@ -48,7 +48,7 @@ fn options(flow: FlowDefinition, hash: HashKind) -> Options {
 }
 
 fn run(options: &Options, port: MemoryPort) -> RunResult {
-    runs::run(options, vec![Box::new(port) as Box<dyn Port>], false, false)
+    runs::run(options, vec![Box::new(port) as Box<dyn Port>], false)
 }
 
 proptest! {

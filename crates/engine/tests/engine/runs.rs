@@ -1,7 +1,7 @@
 //! Helpers: frames in memory, and runs of the engine over them.
 
 use app::AppRecord;
-use engine::{Input, Options, Progress, Report};
+use engine::{Input, Model, Options, Progress, Report};
 use flow::Record;
 use port::{MemoryPort, Port};
 use std::time::Duration;
@@ -43,14 +43,17 @@ pub(crate) struct RunResult {
     pub(crate) report: Report,
 }
 
+/// The threading models.
+pub(crate) const EVERY_MODEL: [Model; 4] = [
+    Model::RunToCompletion,
+    Model::Pipeline,
+    Model::Cooperative,
+    Model::SharedReading,
+];
+
 /// Runs the engine over `ports` and sorts the records by start and key.
 #[track_caller]
-pub(crate) fn run(
-    options: &Options,
-    ports: Vec<Box<dyn Port>>,
-    same_packets: bool,
-    live: bool,
-) -> RunResult {
+pub(crate) fn run(options: &Options, ports: Vec<Box<dyn Port>>, live: bool) -> RunResult {
     let measurements = engine::measurements(options, ports.len()).expect("memory");
     let workers = options.workers(ports.len());
     let (records, receiver) = engine::channel(workers, true);
@@ -69,11 +72,7 @@ pub(crate) fn run(
         }
         all
     });
-    let input = Input {
-        ports,
-        same_packets,
-        live,
-    };
+    let input = Input { ports, live };
     let report = engine::run(
         options,
         input,

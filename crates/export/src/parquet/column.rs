@@ -75,7 +75,7 @@ impl Strings {
     }
 
     /// Returns the byte ranges of these strings.
-    #[inline(always)]
+    #[inline]
     pub(super) fn ranges(&self, strings: Range<usize>) -> impl Iterator<Item = Range<usize>> {
         let ends = self.ends.get(strings.start..=strings.end);
         let ends = ends.unwrap_or_default().array_windows();
@@ -83,13 +83,13 @@ impl Strings {
     }
 
     /// Returns the string in a byte range.
-    #[inline(always)]
+    #[inline]
     pub(super) fn slice(&self, index: &Range<usize>) -> &[u8] {
         self.text.as_bytes().get(index.clone()).unwrap_or_default()
     }
 
     /// Returns the fingerprint of the string in a byte range.
-    #[inline(always)]
+    #[inline]
     pub(super) fn fingerprint(&self, index: &Range<usize>) -> Fingerprint {
         let last = index.end.wrapping_sub(size_of::<u64>());
         let word = |at| self.text.load_u64(at);
@@ -101,7 +101,7 @@ impl Strings {
         self.ends.truncate(1);
     }
 
-    #[inline(always)]
+    #[inline]
     fn push(&mut self, bytes_max: usize, write: impl FnOnce(&mut Cursor<'_>)) {
         if self.ends.capacity() < INITIAL_VALUES {
             self.ends.reserve(INITIAL_VALUES);
@@ -112,7 +112,7 @@ impl Strings {
     }
 
     /// Appends a string value that is present.
-    #[inline(always)]
+    #[inline]
     fn push_value(&mut self, value: Value<'_>) {
         self.push(Cursor::VALUE_BYTES_MAX, |cursor| match value {
             Value::Ipv6(address) => cursor.ipv6(address),
@@ -168,7 +168,7 @@ impl Column {
         );
     }
 
-    #[inline(always)]
+    #[inline]
     fn push_field<'a>(
         &mut self,
         records: &'a [Record],
@@ -227,7 +227,7 @@ impl Column {
     }
 
     /// Appends the values of an analysis column of this kind.
-    #[inline(always)]
+    #[inline]
     pub(super) fn push_analysis<'a>(
         &mut self,
         kind: AnalysisKind,
@@ -320,7 +320,7 @@ impl Column {
 
 /// Calls `push` for each of `items`; it appends the value, if any, and returns whether there was
 /// one.
-#[inline(always)]
+#[inline]
 fn push_each<'a, I>(
     items: &'a [I],
     selection: &mut RowSelection,
@@ -335,7 +335,7 @@ fn push_each<'a, I>(
 }
 
 /// Appends the values of `items`, all of which have one.
-#[inline(always)]
+#[inline]
 fn push_all<'a, I, T: Copy + Default>(
     values: &mut Vec<T>,
     items: &'a [I],
@@ -352,7 +352,7 @@ fn push_all<'a, I, T: Copy + Default>(
 }
 
 /// Appends the values of those `items` that have one.
-#[inline(always)]
+#[inline]
 fn push_present<'a, I, T: Copy + Default>(
     values: &mut Vec<T>,
     items: &'a [I],

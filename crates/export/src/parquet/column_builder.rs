@@ -27,7 +27,7 @@ pub(super) struct ColumnBuilder<'a> {
 
 impl ColumnBuilder<'_> {
     /// Selects the records that have values.
-    #[inline(always)]
+    #[inline]
     pub(super) fn select_rows(&mut self, part_state: impl Fn(&Analysis) -> PartState) {
         self.analyses.clear();
         let analyses = self.batch.analyses.get(self.rows.clone());
@@ -46,7 +46,7 @@ impl ColumnBuilder<'_> {
 }
 
 impl ColumnVisitor for ColumnBuilder<'_> {
-    #[inline(always)]
+    #[inline]
     fn visit_part(&mut self, part: Part, columns: impl FnOnce(&mut Self)) {
         let Some(group) = self.groups.next() else {
             debug_assert!(false, "no group for {part:?}");
@@ -65,6 +65,7 @@ impl ColumnVisitor for ColumnBuilder<'_> {
         }
     }
 
+    // As `append_record` in `json.rs`, so that columns are no calls.
     #[inline(always)]
     fn visit_column(
         &mut self,

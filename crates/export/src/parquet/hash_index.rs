@@ -44,7 +44,7 @@ impl HashIndex {
 
     /// Returns the index of a value with this hash; `is_same` compares it with the value at an
     /// index. A new value gets the index `next`. Returns `None` after too many collisions.
-    #[inline(always)]
+    #[inline]
     pub(super) fn find_or_insert(
         &mut self,
         hash: u32,
@@ -94,7 +94,7 @@ impl HashIndex {
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Hashes a number.
-#[inline(always)]
+#[inline]
 pub(super) const fn hash_number(number: u64) -> u32 {
     let product = number as u128 * MULTIPLIER as u128;
     let folded = product as u64 ^ (product >> 64) as u64;
@@ -121,7 +121,7 @@ impl Fingerprint {
 
     /// Creates the fingerprint of a string. `first` is loaded from its start and `last` up to its
     /// end; both may contain bytes beyond a short string.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn new(first: u64, last: u64, length: usize) -> Self {
         const WORD: usize = size_of::<u64>();
         if length >= WORD {
@@ -139,13 +139,13 @@ impl Fingerprint {
     }
 
     /// Given equal fingerprints, returns whether the strings are equal; `rest` compares all bytes.
-    #[inline(always)]
+    #[inline]
     pub(super) fn and_same_bytes(&self, rest: impl FnOnce() -> bool) -> bool {
         self.length <= Self::BYTES || rest()
     }
 
     /// Hashes the string with these `bytes`.
-    #[inline(always)]
+    #[inline]
     pub(super) fn hash(&self, bytes: &[u8]) -> u32 {
         let last = self.last.rotate_left(29) ^ self.length as u64;
         if self.length <= Self::BYTES {

@@ -72,7 +72,7 @@ pub(super) fn write(numbers: &[u32], width: u32, page: &mut Vec<u8>) {
 }
 
 /// Returns how many groups from the start contain only the same number.
-#[inline(always)]
+#[inline]
 fn repeated_groups(groups: &[[u32; GROUP]]) -> usize {
     let Some(first) = groups.first() else {
         return 0;

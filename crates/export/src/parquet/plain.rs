@@ -126,7 +126,7 @@ impl PlainValues for [f64] {
 
 impl Ipv4Addresses {
     /// Returns the text of an address (first byte lowest) and its length.
-    #[inline(always)]
+    #[inline]
     fn text(&self, at: usize) -> (u128, usize) {
         ipv4_text(self.0[at].to_be_bytes())
     }

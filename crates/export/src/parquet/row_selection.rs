@@ -26,7 +26,7 @@ impl RowSelection {
     }
 
     /// Selects those of `records` for which `has` returns true; it is called in order.
-    #[inline(always)]
+    #[inline]
     pub(super) fn select(&mut self, records: usize, mut has: impl FnMut(usize) -> bool) {
         self.records = records;
         self.rows.clear();
@@ -55,7 +55,7 @@ impl RowSelection {
 
     /// Records which of the next `items` selected records have a value in the current column: one
     /// bit each, lowest bit first. `number` counts the calls, which cover 64 records each.
-    #[inline(always)]
+    #[inline]
     pub(super) fn record_values(&mut self, number: usize, items: usize, has: u64) {
         let lacking = !has & low_bits(items);
         if lacking != 0 {
@@ -112,7 +112,7 @@ impl RowSelection {
 }
 
 /// Returns `bits` low bits set; at most 64.
-#[inline(always)]
+#[inline]
 const fn low_bits(bits: usize) -> u64 {
     if bits >= WORD_BITS {
         u64::MAX

@@ -43,33 +43,33 @@ impl ShortNumber {
         all
     };
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn of(value: u64) -> Option<Self> {
         (value < Self::COUNT as u64).then(|| Self::lookup(value))
     }
 
     /// Looks up a value below [`ShortNumber::COUNT`].
-    #[inline(always)]
+    #[inline]
     pub(super) fn lookup(value: u64) -> Self {
         static SHORT: [ShortNumber; ShortNumber::MASK as usize + 1] = ShortNumber::ALL;
         SHORT[(value & ShortNumber::MASK) as usize]
     }
 
     /// The digits, then a comma.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn text(self) -> [u8; Self::BLOCK] {
         self.text.to_le_bytes()
     }
 
     /// The digits, then `byte`.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn text_then(self, byte: u8) -> [u8; Self::BLOCK] {
         let difference = (byte ^ b',') as u32;
         (self.text ^ difference << (8 * self.digits)).to_le_bytes()
     }
 
     /// Number of digits.
-    #[inline(always)]
+    #[inline]
     pub(super) const fn digits(self) -> usize {
         self.digits as usize
     }
@@ -80,7 +80,7 @@ impl ShortNumber {
 ///
 /// Divides halves, then quarters, then digits in parallel in one register. Division is
 /// multiplication by the reciprocal, exact for the range of each step.
-#[inline(always)]
+#[inline]
 pub(crate) const fn eight_digits(value: u32) -> u64 {
     let halves = (value / 10_000) as u64 | ((value % 10_000) as u64) << 32;
     // x / 100 = x * 10486 >> 20 for x < 10^4 (and above).

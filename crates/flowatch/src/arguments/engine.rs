@@ -19,8 +19,8 @@ pub(crate) struct EngineArguments {
     )]
     pub(crate) model: ModelArgument,
 
-    /// Receiving threads per interface, one per receive queue. With files: threads that divide the
-    /// flows among themselves (run to completion only).
+    /// Receiving threads per interface, one per receive queue. With files: threads that share
+    /// the work, each with its own flows (run to completion only).
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256), help_heading = "Engine")]
     pub(crate) queues: u16,
 

@@ -23,14 +23,17 @@ const RING_MAX: u64 = 1 << 26;
 /// Descriptors of a receive queue whose size is unknown: the papers' best value.
 const QUEUE_SIZE_DEFAULT: usize = 4096;
 
+/// Packets that threads which share the reading may be ahead of each other. With fewer they wait more often,
+/// with more the packets leave the cache.
+const SHARED_READING_RING: usize = 2048;
+
 /// The most records held back for merging: about 150 MB.
 const MERGE_HELD_MAX: usize = 1 << 20;
 
 /// Returns the options of the engine, with those of its meters.
 pub(super) fn options(arguments: &WatchArguments, source: &Source) -> Result<Options, PlanError> {
     let (flags, defaults) = (&arguments.engine, Options::default());
-    let model = model(flags)?;
-    check_readers(flags, source, model)?;
+    let model = model(flags, source)?;
     let cores = flags.cores.clone().unwrap_or_default().0;
     check_cores(&cores).map_err(|error| error.to_string())?;
     let meter = meter::options(arguments, source)?;
@@ -43,9 +46,15 @@ pub(super) fn options(arguments: &WatchArguments, source: &Source) -> Result<Opt
         decapsulate: decapsulate(&arguments.flows),
         cores,
         schedules: flags.schedule.clone().unwrap_or_default().0,
-        monitors: flags.monitors.map_or(defaults.monitors, usize::from),
+        monitors: match model {
+            Model::SharedReading => usize::from(flags.queues),
+            _ => flags.monitors.map_or(defaults.monitors, usize::from),
+        },
         link_packet_counter: link_packet_counter(&arguments.flows, &meter.statistics)?,
-        ring: flags.ring.map_or(Ok(defaults.ring), ring)?,
+        ring: match model {
+            Model::SharedReading => SHARED_READING_RING,
+            _ => flags.ring.map_or(Ok(defaults.ring), ring)?,
+        },
         meter,
         stop: Stop::default(),
     };
@@ -56,13 +65,23 @@ pub(super) fn options(arguments: &WatchArguments, source: &Source) -> Result<Opt
 }
 
 /// Returns the threading model, and rejects flags that it does not use.
-fn model(flags: &EngineArguments) -> Result<Model, String> {
-    let model = match flags.model {
+fn model(flags: &EngineArguments, source: &Source) -> Result<Model, String> {
+    let mut model = match flags.model {
         ModelArgument::RunToCompletion => Model::RunToCompletion,
         ModelArgument::Pipeline => Model::Pipeline,
         ModelArgument::Cooperative => Model::Cooperative,
     };
-    if model == Model::RunToCompletion {
+    if !source.is_live() && flags.queues > 1 {
+        if model != Model::RunToCompletion {
+            return Err(
+                "--queues with files needs run to completion; the other models read files with one \
+                    receiver: use --monitors"
+                    .into(),
+            );
+        }
+        model = Model::SharedReading;
+    }
+    if matches!(model, Model::RunToCompletion | Model::SharedReading) {
         for (flag, given) in [
             ("--monitors", flags.monitors.is_some()),
             ("--ring", flags.ring.is_some()),
@@ -75,28 +94,6 @@ fn model(flags: &EngineArguments) -> Result<Model, String> {
         }
     }
     Ok(model)
-}
-
-/// Rejects several readers of files that one thread must read.
-fn check_readers(flags: &EngineArguments, source: &Source, model: Model) -> Result<(), String> {
-    if source.is_live() || flags.queues == 1 {
-        return Ok(());
-    }
-    if model != Model::RunToCompletion {
-        return Err(
-            "--queues with files needs run to completion; the other models read files with one \
-                    receiver: use --monitors"
-                .into(),
-        );
-    }
-    if source.is_read_once() {
-        return Err(
-            "standard input and pipes can be read by one thread only: use --model pipeline with \
-                    --monitors"
-                .into(),
-        );
-    }
-    Ok(())
 }
 
 /// Returns the capacity of a monitor's ring, in packets.

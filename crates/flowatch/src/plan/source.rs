@@ -23,19 +23,11 @@ impl Source {
         matches!(self, Self::Live(_))
     }
 
-    /// Returns the number of receiving threads, with `queues` per interface or for the files.
+    /// Returns the number of ports to open, with `queues` per interface.
     pub(super) fn receivers(&self, queues: usize) -> usize {
         match self {
-            Self::Files(_) => queues,
+            Self::Files(_) => 1,
             Self::Live(interfaces) => interfaces.len() * queues,
-        }
-    }
-
-    /// Whether an input can be read only once.
-    pub(super) fn is_read_once(&self) -> bool {
-        match self {
-            Self::Files(inputs) => inputs.iter().any(is_read_once),
-            Self::Live(_) => true,
         }
     }
 }
@@ -93,15 +85,4 @@ pub(super) fn source(
 pub(super) fn first_file(words: &[String]) -> Option<&str> {
     let mut words = words.iter().map(String::as_str);
     words.find(|word| Path::new(word).is_file())
-}
-
-/// Whether an input can be read only once. Missing files and directories are reported when they are
-/// opened.
-fn is_read_once(input: &Input) -> bool {
-    match input {
-        Input::Path(path) => {
-            std::fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
-        }
-        Input::StandardInput => true,
-    }
 }

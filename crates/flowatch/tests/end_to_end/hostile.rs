@@ -44,7 +44,7 @@ fn flood_beyond_max_flows_evicts_within_bounded_memory() {
         let capture = directory.path().join("flood.pcap");
         let flows = write_flows(&capture, (0..number).map(flow));
         let mut command = watch(&format!(
-            "-q --summary json --max-flows {MOST} -o csv:{} -r",
+            "-q --summary json --overwrite --max-flows {MOST} -o csv:{} -r",
             output.display()
         ));
         let (outcome, peak_kib) = run_measured(command.arg(&capture));
@@ -261,7 +261,7 @@ fn clock_jumps_of_years_end_flows_without_loss() {
     for model in ["", "--queues 2", "--model pipeline --monitors 2"] {
         let output = directory.path().join("flows.csv");
         let flags = format!(
-            "-q --summary json --sort {model} -o csv:{} -r",
+            "-q --summary json --overwrite --sort {model} -o csv:{} -r",
             output.display()
         );
         let outcome = run(watch(&flags).arg(&capture));

@@ -5,6 +5,7 @@ use crate::captures;
 use crate::command::{run, watch};
 use crate::records;
 use crate::summary::Summary;
+use std::fs::File;
 use std::path::Path;
 
 /// Flags whose records must equal those of run to completion with one thread.
@@ -49,6 +50,16 @@ fn models_and_thread_counts_agree_on_many_flows() {
     let flags = format!("{STATISTICS} {SHORT_TIMEOUTS}");
     let large = captures::large();
     assert_all_agree(&large.path, &flags, large.flows * 9 / 8);
+}
+
+/// A pipe can be read only once.
+#[test]
+fn threads_share_the_packets_of_standard_input() {
+    let capture = &captures::large().path;
+    let expected = records_of(capture, "");
+    let mut command = watch("-q --summary none --sort -o csv --queues 3 -r -");
+    let found = run(command.stdin(File::open(capture).unwrap())).quiet_success();
+    assert!(found == expected);
 }
 
 #[test]

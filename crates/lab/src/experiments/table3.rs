@@ -63,6 +63,7 @@ fn model_name(model: Model) -> &'static str {
         Model::RunToCompletion => "run to completion",
         Model::Pipeline => "pipeline",
         Model::Cooperative => "cooperative",
+        Model::SharedReading => "shared reading",
     }
 }
 

@@ -51,14 +51,13 @@ fn rejects_bad_filters_and_unknown_interfaces() {
 
 #[test]
 fn rejects_contradictory_flags_with_a_reason() {
-    const CASES: [(&str, &[&str]); 41] = [
+    const CASES: [(&str, &[&str]); 40] = [
         ("", &["nothing to watch", "-i eth0", "-r FILE"]),
         ("-r EXAMPLE -i lo", &["-i and -r together"]),
         (
             "-r - -r -",
             &["standard input (-r -) can be read once only"],
         ),
-        ("-r - --queues 2", &["one thread only", "--model pipeline"]),
         (
             "-r EXAMPLE --monitors 2",
             &["--monitors needs --model pipeline"],
