@@ -270,13 +270,8 @@ impl Analyser {
         let Some((volume, tcp)) = state else {
             return Evidence::default();
         };
-        Evidence {
-            refuses_resets: !tcp.was_reset(),
-            is_known_syn: packet.is_some_and(|(packet, info)| {
-                let side = usize::from((packet.direction ^ volume.initiator) & 1);
-                info.tcp_flags & (SYN | ACK) == SYN && tcp.is_known_syn(side, info.sequence)
-            }),
-        }
+        let side = |packet: &Packet| usize::from((packet.direction ^ volume.initiator) & 1);
+        Evidence::of(tcp, packet.map(|(packet, info)| (side(packet), info)))
     }
 
     /// Returns whether packet `at` opens a new connection on the ports of the flow with these states,

@@ -2,15 +2,17 @@
 //! its own flows. DNS over TCP is read by the inspector that the tables use, so that the answers are
 //! the same as with a single table.
 
-use crate::batch::{Batch, Payloads};
+use crate::batch::{Batch, Packet, Payloads};
 use crate::entry::{Entry, FlowEntry};
-use crate::expiry::Expiry;
+use crate::expiry::{Evidence, Expiry};
 use crate::meter::MeterOptions;
+use analysis::Tcp;
+use analysis::tcp::TcpColdPool;
 use app::{DnsAnswer, InspectState, Inspector, InspectorLimits, L4Payload, QueryTable, dns};
 use hw::hash::KeyedHash;
 use std::io;
 use std::sync::Arc;
-use wire::{FlowKey, ip_protocol};
+use wire::{FlowKey, PacketInfo, ip_protocol};
 
 /// The most concurrent DNS connections. It is enough for 270 new ones a second with the default idle
 /// timeout. A full set of [`WAYS`] connections evicts the one that was idle for longest.
@@ -29,9 +31,31 @@ pub struct DnsTap {
     inspector: Inspector,
     expiry: Expiry,
     connections: Box<[Connection]>,
+    /// What the tables' analysis of TCP knows of each connection, if there is one: it decides with it
+    /// whether flows are closed.
+    tcp: Option<TcpStates>,
     hash: KeyedHash,
     /// First slot of the set that was swept last.
     sweep_position: usize,
+}
+
+/// The TCP states of the connections, by slot.
+struct TcpStates {
+    states: Box<[Tcp]>,
+    cold: TcpColdPool,
+}
+
+impl TcpStates {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            states: vec![Tcp::default(); CONNECTIONS].into(),
+            cold: TcpColdPool::new(CONNECTIONS)?,
+        })
+    }
+
+    fn release(&mut self, slot: usize) {
+        std::mem::take(&mut self.states[slot]).release(&mut self.cold);
+    }
 }
 
 /// A DNS connection, with the entry by which its table decides when the flow ends. The slot is empty
@@ -68,6 +92,10 @@ impl DnsTap {
             inspector,
             expiry: options.expiry(),
             connections: vec![Connection::default(); CONNECTIONS].into(),
+            tcp: match options.statistics.analysis {
+                Some(level) if level.has_tcp() => Some(TcpStates::new()?),
+                _ => None,
+            },
             hash: KeyedHash::new(options.seed),
             sweep_position: 0,
         })
@@ -132,6 +160,9 @@ impl DnsTap {
                 let slot = self.find_or_insert(batch, index, &key);
                 let connection = &mut self.connections[slot];
                 let side = usize::from(packet.direction ^ connection.initiator);
+                if let Some(tcp) = &mut self.tcp {
+                    tcp.states[slot].count(side, packet.time_ns, info, &mut tcp.cold);
+                }
                 let payload =
                     L4Payload::new(packet.time_ns, side, info, || payloads.payload(batch, info));
                 // The side is relative to the initiator, so the key must be as well.
@@ -157,12 +188,11 @@ impl DnsTap {
             let connection = &self.connections[slot];
             connection.entry.key() == table_key && connection.key == *key
         });
-        if let Some(slot) = known {
-            let entry = &mut self.connections[slot].entry;
-            if self.expiry.ended_before(entry, packet).is_none() {
-                entry.count::<false>(packet);
-                return slot;
-            }
+        if let Some(slot) = known
+            && !self.has_ended_before(slot, packet, &batch.details()[index])
+        {
+            self.connections[slot].entry.count::<false>(packet);
+            return slot;
         }
         let idle_time = |&slot: &usize| {
             let entry = &self.connections[slot].entry;
@@ -181,18 +211,46 @@ impl DnsTap {
         slot
     }
 
+    /// Returns whether the table's flow has ended before this packet of the connection in `slot`.
+    fn has_ended_before(&self, slot: usize, packet: &Packet, info: &PacketInfo) -> bool {
+        let connection = &self.connections[slot];
+        let evidence = || {
+            let side = usize::from(packet.direction ^ connection.initiator);
+            self.evidence(slot, Some((side, info)))
+        };
+        let (expiry, entry) = (&self.expiry, &connection.entry);
+        expiry.ended_before(entry, packet).is_some()
+            && expiry
+                .ended_before_knowing(entry, packet, evidence())
+                .is_some()
+    }
+
+    fn evidence(&self, slot: usize, packet: Option<(usize, &PacketInfo)>) -> Evidence {
+        let tcp = self.tcp.as_ref();
+        tcp.map_or_else(Evidence::default, |tcp| {
+            Evidence::of(&tcp.states[slot], packet)
+        })
+    }
+
     /// Removes the ended connections of the next set, and with them their buffers.
     fn sweep(&mut self, clock_ms: u32) {
         self.sweep_position = (self.sweep_position + WAYS) % CONNECTIONS;
         for slot in self.sweep_position..self.sweep_position + WAYS {
             let entry = &self.connections[slot].entry;
-            if entry.key() != 0 && self.expiry.ended(entry, clock_ms).is_some() {
+            let has_ended = || {
+                let evidence = self.evidence(slot, None);
+                self.expiry.ended_knowing(entry, clock_ms, evidence)
+            };
+            if entry.key() != 0 && has_ended().is_some() {
                 self.remove(slot);
             }
         }
     }
 
     fn remove(&mut self, slot: usize) {
+        if let Some(tcp) = &mut self.tcp {
+            tcp.release(slot);
+        }
         let connection = &mut self.connections[slot];
         drop(
             self.inspector
@@ -204,7 +262,10 @@ impl DnsTap {
     /// Memory with all pools full, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.inspector.memory_bytes() + size_of_val(&*self.connections)
+        let tcp = self.tcp.as_ref();
+        self.inspector.memory_bytes()
+            + size_of_val(&*self.connections)
+            + tcp.map_or(0, |tcp| size_of_val(&*tcp.states) + tcp.cold.memory_bytes())
     }
 }
 
@@ -212,11 +273,15 @@ impl DnsTap {
 mod tests {
     use super::*;
     use crate::Timeouts;
-    use crate::batch::{FramePayloads, Packet, TableKey};
+    use crate::batch::{FramePayloads, TableKey};
     use crate::definition::FlowDefinition;
+    use crate::statistic::Selection;
+    use analysis::Level;
     use std::time::Duration;
+    use wire::tcp::flag::{ACK, RST};
 
     const IDLE_MS: u32 = 1000;
+    const CLOSE_MS: u32 = 100;
 
     struct Fixture {
         tap: DnsTap,
@@ -226,11 +291,20 @@ mod tests {
 
     impl Fixture {
         fn new() -> Self {
+            Self::with_level(Level::Application)
+        }
+
+        fn with_level(level: Level) -> Self {
             let options = MeterOptions {
                 flow: FlowDefinition::Bidirectional,
                 timeouts: Timeouts {
                     idle: Some(Duration::from_millis(u64::from(IDLE_MS))),
+                    tcp_close: Some(Duration::from_millis(u64::from(CLOSE_MS))),
                     ..Timeouts::default()
+                },
+                statistics: Selection {
+                    analysis: Some(level),
+                    ..Selection::default()
                 },
                 ..MeterOptions::default()
             };
@@ -246,6 +320,17 @@ mod tests {
             &mut self,
             number: u16,
             port: u16,
+            sequence: u32,
+            payload: &[u8],
+        ) -> Vec<DnsAnswer> {
+            self.observe_flags(number, port, ACK, sequence, payload)
+        }
+
+        fn observe_flags(
+            &mut self,
+            number: u16,
+            port: u16,
+            tcp_flags: u8,
             sequence: u32,
             payload: &[u8],
         ) -> Vec<DnsAnswer> {
@@ -267,17 +352,19 @@ mod tests {
                 time_ns: i64::from(self.clock_ms) * 1_000_000,
                 clock_ms: self.clock_ms,
                 direction,
+                tcp_flags,
                 ..Packet::default()
             };
             batch.push(table_key, packet);
-            batch.push_details(wire::PacketInfo {
+            batch.push_details(PacketInfo {
                 sequence,
                 payload_length: payload.len() as u32,
                 payload_captured: payload.len() as u32,
                 source_port: port,
                 destination_port: 4000,
                 transport: ip_protocol::TCP,
-                ..wire::PacketInfo::default()
+                tcp_flags,
+                ..PacketInfo::default()
             });
             let mut answers = Vec::new();
             let payloads = FramePayloads(&[payload]);
@@ -319,6 +406,25 @@ mod tests {
         batch.push_dns_answer(1, answer.clone());
         batch.clear_packets();
         assert_eq!((batch.len(), batch.dns_answers()), (0, &[(0, answer)][..]));
+    }
+
+    /// A reset outside the window does not end the flow in a table that analyses TCP, and neither does it
+    /// here. Without that analysis it does in both.
+    #[test]
+    fn a_refused_reset_ends_a_connection_only_without_an_analysis_of_tcp() {
+        let bytes = response(7);
+        for (level, answers) in [(Level::Full, 1), (Level::Application, 0)] {
+            let mut fixture = Fixture::with_level(level);
+            fixture.observe_segment(1, 53, 100, &bytes[..20]);
+            fixture.observe_flags(1, 53, RST, 90_000_000, &[]);
+            fixture.clock_ms += CLOSE_MS + 1;
+            // Another connection's packets sweep this one.
+            for _ in 0..SETS {
+                fixture.observe_segment(2, 53, 1, &[]);
+            }
+            let rest = fixture.observe_segment(1, 53, 120, &bytes[20..]);
+            assert_eq!(rest.len(), answers, "{level:?}");
+        }
     }
 
     #[test]

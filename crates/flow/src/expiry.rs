@@ -5,7 +5,9 @@ use crate::clock::PacketClock;
 use crate::end_reason::EndReason;
 use crate::ended::initiator_direction;
 use crate::entry::{Entry, FlowEntry};
+use analysis::Tcp;
 use std::time::Duration;
+use wire::PacketInfo;
 use wire::tcp::flag::{ACK, FIN, RST, SYN};
 
 /// The timeouts, as configured. `None` means no timeout.
@@ -297,6 +299,18 @@ pub struct Evidence {
     pub refuses_resets: bool,
     /// The packet is a SYN of the connection itself: retransmitted, copied or late.
     pub is_known_syn: bool,
+}
+
+impl Evidence {
+    /// Returns what the analysis knows, given a packet and its side, if it is one of the connection.
+    pub(crate) fn of(tcp: &Tcp, packet: Option<(usize, &PacketInfo)>) -> Self {
+        Self {
+            refuses_resets: !tcp.was_reset(),
+            is_known_syn: packet.is_some_and(|(side, info)| {
+                info.tcp_flags & (SYN | ACK) == SYN && tcp.is_known_syn(side, info.sequence)
+            }),
+        }
+    }
 }
 
 /// A cheap check that rules out, for nearly all packets, that their flow has ended.
