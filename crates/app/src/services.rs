@@ -11,7 +11,6 @@ use crate::message::quic::{FrameSpan, KeyCache};
 use crate::message::tls::Ja4Cache;
 use crate::name_cache::{CachedName, NameCache};
 use crate::payload::L4Payload;
-use crate::protocols::dns::{STREAM_MESSAGES_MAX, STREAM_WORK_MAX};
 use crate::protocols::media::extra::{EXTRAS_MAX, MediaExtra};
 use crate::query_table::{Query, QueryTable};
 use crate::reassembly::ReassemblyPool;
@@ -33,6 +32,13 @@ pub(crate) enum DnsRoute {
     /// To the caller, who passes them to other tables.
     Publish,
 }
+
+/// The most DNS messages of a stream that are read with one packet.
+pub(crate) const STREAM_MESSAGES_MAX: u16 = 32;
+
+/// The most work for the DNS messages of a stream that are read with one packet: about six usual responses.
+/// Further messages are counted, and their names are not read.
+const STREAM_WORK_MAX: u16 = 1024;
 
 /// A packet that may have DNS messages.
 #[derive(Clone, Copy, Debug)]

@@ -131,13 +131,6 @@ impl Parser for DnsState {
 /// The port of DNS.
 const PORT: u16 = 53;
 
-/// The most messages of a stream that are read with one packet.
-pub(crate) const STREAM_MESSAGES_MAX: u16 = 32;
-
-/// The most work for the messages of a stream that are read with one packet: about six usual responses.
-/// Further messages are counted, and their names are not read.
-pub(crate) const STREAM_WORK_MAX: u16 = 1024;
-
 /// The work of a message, of a query, and of each address, record and label in a response. The unit is
 /// about the work for a character of a name.
 const MESSAGE_WORK: usize = 128;

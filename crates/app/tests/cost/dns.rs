@@ -208,7 +208,7 @@ pub(crate) fn readers() -> Vec<Reader> {
                 })
             }),
             hostile: vec![
-                by_datagram("responses nobody asked for, over UDP", response),
+                by_datagram("responses without a query, over UDP", response),
                 by_datagram("queries without responses", query),
                 by_datagram("addresses in a full frame", |id| {
                     records(id, USUAL, address)

@@ -212,7 +212,7 @@ impl<'a> ClientHello<'a> {
 
 /// The extensions up to [`LIST_MAX`].
 fn first_extensions(extensions: &[u8]) -> &[u8] {
-    // Most hellos are too short for so many.
+    // Most hellos are too short for that many.
     if extensions.len() <= 4 * LIST_MAX {
         return extensions;
     }
