@@ -1,12 +1,5 @@
 //! Limits on the memory of the inspection.
 
-/// The most DNS messages of a stream that are read with one packet.
-pub(crate) const DNS_STREAM_MESSAGES_MAX: u16 = 32;
-
-/// The most work for the DNS messages of a stream that are read with one packet: about six usual responses.
-/// Further messages are counted, and their names are not read.
-pub(crate) const DNS_STREAM_WORK_MAX: u16 = 1024;
-
 /// Memory limits of an [`Inspector`](crate::Inspector).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InspectorLimits {

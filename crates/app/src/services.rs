@@ -4,7 +4,7 @@
 use crate::application::Applications;
 use crate::base_state::BaseState;
 use crate::dns_answer::{DnsAnswer, address_number};
-use crate::limits::{DNS_STREAM_MESSAGES_MAX, DNS_STREAM_WORK_MAX, InspectorLimits};
+use crate::limits::InspectorLimits;
 use crate::message::dns::{self, Message, QUESTION_MAX};
 use crate::message::quic::work::WorkBudget;
 use crate::message::quic::{FrameSpan, KeyCache};
@@ -32,6 +32,13 @@ pub(crate) enum DnsRoute {
     /// To the caller, who passes them to other tables.
     Publish,
 }
+
+/// The most DNS messages of a stream that are read with one packet.
+pub(crate) const STREAM_MESSAGES_MAX: u16 = 32;
+
+/// The most work for the DNS messages of a stream that are read with one packet: about six usual responses.
+/// Further messages are counted, and their names are not read.
+const STREAM_WORK_MAX: u16 = 1024;
 
 /// A packet that may have DNS messages.
 #[derive(Clone, Copy, Debug)]
@@ -72,7 +79,7 @@ pub(crate) struct Services {
     pub(crate) dns_packet: Option<DnsPacket>,
     /// Number of DNS messages of a stream that may be read from this packet on.
     pub(crate) dns_messages_left: u16,
-    /// The work that is left for them, in the units of `DNS_STREAM_WORK_MAX`.
+    /// The work that is left for them, in the units of `STREAM_WORK_MAX`.
     pub(crate) dns_work_left: u16,
     /// Answers to publish.
     pub(crate) published: Vec<DnsAnswer>,
@@ -183,8 +190,8 @@ impl Services {
     /// Starts a packet that may have DNS messages, or (`None`) the reading of a buffer without a packet.
     pub(crate) fn start_packet(&mut self, packet: Option<DnsPacket>) {
         self.dns_packet = packet;
-        self.dns_messages_left = DNS_STREAM_MESSAGES_MAX;
-        self.dns_work_left = DNS_STREAM_WORK_MAX;
+        self.dns_messages_left = STREAM_MESSAGES_MAX;
+        self.dns_work_left = STREAM_WORK_MAX;
     }
 
     /// Swaps the ends of the current packet, to read messages of the other direction.

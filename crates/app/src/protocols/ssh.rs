@@ -5,7 +5,7 @@ use crate::column::{columns, text};
 use crate::message::Reader;
 use crate::parser::{Context, Parser, Probe, Verdict};
 use crate::payload::L4Payload;
-use crate::record::{AppRecord, SshRecord};
+use crate::record::{AppRecord, Incomplete, SshRecord};
 use crate::services::Services;
 use crate::text_pool::TextId;
 use md5::{Digest, Md5};
@@ -48,6 +48,8 @@ mod message {
 pub(crate) struct SshState {
     versions: [TextId; 2],
     fingerprints: [TextId; 2],
+    /// Number of lines before the version string of each direction.
+    lines: [u8; 2],
     /// Whether the version string of each direction was read.
     has_version: [bool; 2],
     /// Direction of the client, once it is known.
@@ -135,6 +137,13 @@ impl SshState {
             if version.starts_with(b"1.") && !version.starts_with(b"1.99") {
                 return Verdict::Done;
             }
+            return Verdict::Consumed(end + 1);
+        }
+        let lines = &mut self.lines[cx.direction()];
+        *lines += 1;
+        if usize::from(*lines) > LINES_MAX {
+            cx.common.incomplete.add(Incomplete::WORK);
+            return Verdict::Done;
         }
         Verdict::Consumed(end + 1)
     }

@@ -336,3 +336,41 @@ fn reads_connection_far_behind_the_previous_one() {
     conversation.send(0, 1_u32.wrapping_sub(1_294_967_296), request);
     assert_eq!(conversation.finish().http.unwrap().requests, 2);
 }
+
+/// A hello of more suites or extensions than clients send has its name, no JA4, and a mark.
+#[test]
+fn long_lists_of_a_hello_are_marked() {
+    let usual = client_hello("s.example", 0);
+    // Suites are behind version, random and session; extensions behind suites and compression.
+    let suites_at = 5 + 4 + 2 + 32 + 33;
+    let with = |suites: usize, extensions: usize| {
+        let mut body = usual[9..suites_at].to_vec();
+        body.extend((2 * suites as u16).to_be_bytes());
+        body.extend([0x13, 1].repeat(suites));
+        body.extend([1, 0]);
+        let mut list = usual[suites_at + 8..].to_vec();
+        list.extend([0x7a, 0x7b, 0, 0].repeat(extensions));
+        body.extend((list.len() as u16).to_be_bytes());
+        body.extend(list);
+        record(22, &message(1, &body))
+    };
+    for (suites, extensions, is_read) in [
+        (1, 0, true),
+        (200, 196, true),
+        (201, 0, false),
+        (1, 200, false),
+    ] {
+        let mut conversation = Conversation::new(443);
+        conversation.connect(0, 0);
+        conversation.send(0, 1, &with(suites, extensions));
+        let record = conversation.finish();
+        assert_eq!(name_of(&record), Some("s.example"));
+        let has_ja4 = record.tls.unwrap().ja4.is_some();
+        let is_marked = record.incomplete.contains(Incomplete::WORK);
+        assert_eq!(
+            (has_ja4, is_marked),
+            (is_read, !is_read),
+            "{suites} {extensions}"
+        );
+    }
+}

@@ -1,7 +1,6 @@
 //! Names as evidence: which DNS responses name a flow, and which messages of a DNS stream are read.
 
 use super::*;
-use crate::limits::DNS_STREAM_MESSAGES_MAX;
 
 /// Inspects one datagram of the flow between the client and a resolver.
 fn datagram(inspector: &mut Inspector, resolver: u8, direction: u8, bytes: &[u8]) {
@@ -225,7 +224,7 @@ fn messages_of_a_packet_are_bounded() {
     conversation.send_syn(0, 0);
     conversation.send(0, 1, &many);
     conversation.send(0, 1 + many.len() as u32, &query);
-    let expected = u32::from(DNS_STREAM_MESSAGES_MAX) + 1;
+    let expected = u32::from(services::STREAM_MESSAGES_MAX) + 1;
     let (queries, _, incomplete) = counts(conversation);
     assert_eq!(
         (queries, incomplete.contains(Incomplete::REASSEMBLY)),

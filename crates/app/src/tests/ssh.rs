@@ -121,3 +121,24 @@ fn work_on_other_streams_is_bounded() {
         conversation.finish();
     }
 }
+
+/// A banner has up to 16 lines, whichever side spoke first.
+#[test]
+fn lines_before_a_version_are_bounded() {
+    for (lines, is_read) in [(16, true), (17, false)] {
+        for client_first in [true, false] {
+            let mut conversation = Conversation::new(22);
+            conversation.connect(0, 0);
+            let server = [b"a\r\n".repeat(lines), b"SSH-2.0-server\r\n".to_vec()].concat();
+            if client_first {
+                conversation.send(0, 1, b"SSH-2.0-client\r\n");
+            }
+            conversation.send(1, 1, &server);
+            let record = conversation.finish();
+            let version = record.ssh.and_then(|ssh| ssh.server_version);
+            assert_eq!(version.is_some(), is_read, "{lines} {client_first}");
+            let is_marked = record.incomplete.contains(Incomplete::WORK);
+            assert_eq!(is_marked, !is_read && client_first);
+        }
+    }
+}

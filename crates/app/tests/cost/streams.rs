@@ -96,7 +96,7 @@ impl Connection {
         let packet = self.packet(ACK, direction, 1 + offset, payload);
         measured(&mut || {
             self.inspector
-                .observe(&mut self.state, &packet, || self.key)
+                .observe(&mut self.state, &packet, || self.key);
         });
     }
 
@@ -106,7 +106,7 @@ impl Connection {
         packet.acknowledgement = 1 + offset;
         measured(&mut || {
             self.inspector
-                .observe(&mut self.state, &packet, || self.key)
+                .observe(&mut self.state, &packet, || self.key);
         });
     }
 
@@ -158,7 +158,7 @@ fn ordered(mut segments: Vec<Segment>, order: usize) -> Vec<Segment> {
             segments = segments
                 .into_iter()
                 .flat_map(|it| [it.clone(), it])
-                .collect()
+                .collect();
         }
     }
     segments

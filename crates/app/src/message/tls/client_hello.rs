@@ -212,7 +212,7 @@ impl<'a> ClientHello<'a> {
 
 /// The first [`LIST_MAX`] extensions.
 fn first_extensions(extensions: &[u8]) -> &[u8] {
-    // Most hellos are too short to have more.
+    // Most hellos are too short for that many.
     if extensions.len() <= 4 * LIST_MAX {
         return extensions;
     }
