@@ -1,0 +1,23 @@
+//! Sketches: answers about traffic in a fixed memory, each with a stated error.
+//!
+//! A sketch takes [`Updates`], which are batches of keys, their hashes under a [`Seed`], and weights.
+//! [`Sketch`] is what all of them can do, [`FrequencySketch`] what those can that estimate the weight
+//! of a key. docs/sketches.md says what each answers, its bound and its source.
+//!
+//! No file here does I/O or reads a clock: the caller ends an interval and stores the state.
+
+pub mod bytes;
+pub mod error;
+pub mod geometry;
+pub mod seed;
+pub mod updates;
+
+mod interface;
+
+pub use error::{MergeError, SizeError, StateError};
+pub use geometry::{Geometry, Kind};
+pub use interface::{
+    ErrorBound, Estimate, FrequencySketch, HeavyHitter, Overlap, Sketch, sort_heavy_hitters,
+};
+pub use seed::{Seed, SeedDigest};
+pub use updates::{HashedKey, Updates, Weights};
