@@ -7,15 +7,22 @@
 //! No file here does I/O or reads a clock: the caller ends an interval and stores the state.
 
 pub mod bytes;
+pub mod candidates;
+pub mod count_min;
+pub mod counter;
 pub mod error;
 pub mod geometry;
+pub mod heavy_hitters;
 pub mod seed;
 pub mod updates;
 
 mod interface;
 
+pub use count_min::CountMin;
+pub use counter::Width;
 pub use error::{MergeError, SizeError, StateError};
 pub use geometry::{Geometry, Kind};
+pub use heavy_hitters::{HeavyHitters, Policy};
 pub use interface::{
     ErrorBound, Estimate, FrequencySketch, HeavyHitter, Overlap, Sketch, sort_heavy_hitters,
 };
