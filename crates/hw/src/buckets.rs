@@ -282,11 +282,12 @@ mod avx512 {
     use crate::random::Random;
     use core::arch::x86_64::{
         __m256i, __m512i, _mm_cvtsi128_si32, _mm_min_epu32, _mm_shuffle_epi32, _mm256_add_epi32,
-        _mm256_and_si256, _mm256_broadcastd_epi32, _mm256_castsi256_si128, _mm256_cmpeq_epi32_mask,
-        _mm256_extracti128_si256, _mm256_load_si256, _mm256_mask_mov_epi32, _mm256_min_epu32,
-        _mm256_set1_epi32, _mm256_store_si256, _mm256_xor_si256, _mm512_add_epi64,
-        _mm512_cmpeq_epi64_mask, _mm512_load_si512, _mm512_maskz_set1_epi64, _mm512_min_epu64,
-        _mm512_reduce_min_epu64, _mm512_set1_epi64, _mm512_store_si512, _mm512_xor_si512,
+        _mm256_broadcastd_epi32, _mm256_castsi256_si128, _mm256_cmpeq_epi32_mask,
+        _mm256_extracti128_si256, _mm256_load_si256, _mm256_mask_mov_epi32,
+        _mm256_maskz_set1_epi32, _mm256_min_epu32, _mm256_set1_epi32, _mm256_store_si256,
+        _mm256_xor_si256, _mm512_add_epi64, _mm512_cmpeq_epi64_mask, _mm512_load_si512,
+        _mm512_maskz_set1_epi64, _mm512_min_epu64, _mm512_reduce_min_epu64, _mm512_set1_epi64,
+        _mm512_store_si512, _mm512_xor_si512,
     };
 
     /// The policies, as parameters of functions that are compiled for each.
@@ -341,7 +342,7 @@ mod avx512 {
             let only = 1u8 << lane;
 
             if POLICY == REPLACE {
-                store(&mut bucket.counts, plus(counts, lane, weight));
+                store(&mut bucket.counts, plus(counts, only, weight));
                 let replaced = _mm256_mask_mov_epi32(fingerprints, only, fingerprint);
                 store(&mut bucket.fingerprints, replaced);
                 keys[number].0[lane as usize] = key;
@@ -353,9 +354,10 @@ mod avx512 {
             // One number to compare: of two conditions the compiler would make two branches.
             let admitted = refused | u64::from(found) == 0;
             let added = if POLICY == UNBIASED {
-                lane
+                only
             } else {
-                lane | u32::from(!admitted & (found == 0)) << 3
+                // A mask of all lanes or none.
+                only & u8::from(admitted | (found != 0)).wrapping_neg()
             };
             store(&mut bucket.counts, plus(counts, added, weight));
             if admitted {
@@ -414,25 +416,11 @@ mod avx512 {
         *random = numbers;
     }
 
-    /// Eight of ones in one lane each, and eight of zeroes.
-    static LANES: [Fingerprints; 16] = {
-        let mut lanes = [Fingerprints([0; 8]); 16];
-        let mut lane = 0;
-        while lane < 8 {
-            lanes[lane].0[lane] = u32::MAX;
-            lane += 1;
-        }
-        lanes
-    };
-
-    /// Adds `weight` to `lane`, or to no lane if it is 8 or more, up to the largest number. The lane comes
-    /// from a table: a masked addition would become a masked store, which the next load of the line has
-    /// to wait for.
+    /// Adds `weight` to `lanes`, up to the largest number.
     #[inline]
     #[target_feature(enable = "avx512f,avx512vl,avx2")]
-    fn plus(counts: __m256i, lane: u32, weight: u32) -> __m256i {
-        let chosen = load(&LANES[lane as usize & 15].0);
-        let addend = _mm256_and_si256(chosen, _mm256_set1_epi32(weight.cast_signed()));
+    fn plus(counts: __m256i, lanes: u8, weight: u32) -> __m256i {
+        let addend = _mm256_maskz_set1_epi32(lanes, weight.cast_signed());
         let room = _mm256_xor_si256(addend, _mm256_set1_epi32(-1));
         _mm256_add_epi32(_mm256_min_epu32(counts, room), addend)
     }

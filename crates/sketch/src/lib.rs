@@ -13,7 +13,9 @@ pub mod counter;
 pub mod error;
 pub mod geometry;
 pub mod heavy_hitters;
+pub mod reversible;
 pub mod seed;
+pub mod simple_table;
 pub mod updates;
 
 mod interface;
@@ -26,5 +28,7 @@ pub use heavy_hitters::{HeavyHitters, Policy};
 pub use interface::{
     ErrorBound, Estimate, FrequencySketch, HeavyHitter, Overlap, Sketch, sort_heavy_hitters,
 };
+pub use reversible::{Reversible, ReversibleOptions};
 pub use seed::{Seed, SeedDigest};
+pub use simple_table::SimpleTable;
 pub use updates::{HashedKey, Updates, Weights};
