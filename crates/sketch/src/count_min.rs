@@ -3,7 +3,7 @@
 //! applications").
 //!
 //! It holds no keys. Which are heavy comes from a list of [`Candidates`], or is the single running heavy
-//! hitter of Wu, Li, Ran and Luo ("Network measurement for 100Gbps links using multicore processors").
+//! hitter of Wu, Li, Ran and Luo (docs/papers.md).
 
 use crate::bytes::Reader;
 use crate::candidates::{self, Candidates};
@@ -404,12 +404,8 @@ impl Sketch for CountMin {
         self.total = self.total.saturating_add(other.total);
         let (cells, options) = (&self.cells, &self.options);
         if let (Some(list), Some(others)) = (&mut self.candidates, &other.candidates) {
-            // A key that neither list has may be just below both floors.
-            list.raise_floor(match overlap {
-                Overlap::Shared => list.complete_from().saturating_add(others.complete_from()),
-                Overlap::Disjoint => list.complete_from().max(others.complete_from()),
-            });
-            list.merge(others, |key| smallest(cells, options, key.hash));
+            let shared = overlap == Overlap::Shared;
+            list.merge(others, shared, |key| smallest(cells, options, key.hash));
         }
         let both = [self.running, other.running].into_iter().flatten();
         let current = both.map(|(key, _)| (key, smallest(cells, options, key.hash)));
@@ -437,15 +433,15 @@ impl Sketch for CountMin {
         }
     }
 
-    /// Total, running heavy hitter (its estimate is 0 if there is none), counters by row, floor and
-    /// candidates.
+    /// Total, running heavy hitter (its estimate is 0 if there is none), counters by row; limits of the
+    /// list and candidates.
     fn write(&self, out: &mut Vec<u8>) {
         out.extend(self.total.to_le_bytes());
         let none = (HashedKey { key: 0, hash: 0 }, 0);
         write_key(out, self.running.unwrap_or(none));
         self.cells.write(out);
         if let Some(list) = &self.candidates {
-            out.extend(list.floor().to_le_bytes());
+            out.extend(list.limits().into_iter().flat_map(u64::to_le_bytes));
             out.extend((list.entries().len() as u32).to_le_bytes());
             for entry in list.entries() {
                 write_key(out, (entry.key, entry.estimate));
@@ -480,12 +476,12 @@ impl Sketch for CountMin {
         sketch.total = total;
         sketch.running = (options.running && running.1 > 0).then_some(running);
         if let Some(list) = &mut sketch.candidates {
-            let floor = reader.u64()?;
+            let limits = [reader.u64()?, reader.u64()?];
             for _ in 0..reader.u32()? {
                 let (key, estimate) = read_key(reader)?;
                 list.offer(key, estimate);
             }
-            list.raise_floor(floor);
+            list.restore_limits(limits);
         }
         Ok(sketch)
     }
@@ -530,3 +526,6 @@ impl FrequencySketch for CountMin {
         found
     }
 }
+
+#[cfg(test)]
+mod tests;

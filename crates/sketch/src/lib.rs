@@ -13,6 +13,7 @@ pub mod counter;
 pub mod error;
 pub mod geometry;
 pub mod heavy_hitters;
+pub mod mangling;
 pub mod reversible;
 pub mod seed;
 pub mod simple_table;

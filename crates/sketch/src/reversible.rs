@@ -1,8 +1,7 @@
 //! A reversible sketch: Count-Min whose columns are made of hashes of the key's bytes, so that heavy keys
 //! can be computed from heavy counters (Schweller, Li, Chen and others: "Reversible sketches: enabling
 //! monitoring and analysis over high-speed data streams"), with a set of values per byte beside each
-//! counter as by Wu, Li, Ran and Luo ("Network measurement for 100Gbps links using multicore
-//! processors").
+//! counter as by Wu, Li, Ran and Luo (docs/papers.md).
 //!
 //! The key is mangled first, by a bijection, since addresses are alike in their upper bytes. Recovery takes
 //! the counters at or above a threshold and extends keys byte by byte; a value stays if every row has a
@@ -15,6 +14,7 @@ use crate::counter::{Counter, Counters, Width};
 use crate::error::{MergeError, SizeError, StateError};
 use crate::geometry::{Geometry, Kind};
 use crate::interface::{ErrorBound, Estimate, HeavyHitter, Overlap, Sketch, sort_heavy_hitters};
+use crate::mangling::Mangling;
 use crate::seed::{Seed, SeedDigest};
 use crate::updates::{Updates, Weights};
 use hw::memory::HugeSlice;
@@ -36,8 +36,8 @@ pub const MOST_FILL: f64 = 0.2;
 /// The most heavy counters of a row that recovery works with.
 const MOST_HEAVY: usize = 4096;
 
-/// The most words of masks that recovery combines, about 0.2 s.
-const MOST_WORK: usize = 1 << 28;
+/// The most words of masks that recovery combines: some tenths of a second.
+const MOST_WORK: usize = 1 << 26;
 
 /// Separates the random numbers of this sketch from those of other purposes.
 const TABLES: u64 = u64::from_le_bytes(*b"reverse\0");
@@ -182,52 +182,6 @@ impl Chunk {
     }
 }
 
-/// A bijection on keys of some bytes.
-struct Mangling {
-    mask: u128,
-    shift: u32,
-    factors: [u128; 2],
-    inverses: [u128; 2],
-}
-
-impl Mangling {
-    fn new(key_bytes: usize, random: &mut Random) -> Self {
-        let bits = 8 * key_bytes as u32;
-        let mut factor = || (u128::from(random.bits()) << 64 | u128::from(random.bits())) | 1;
-        let factors = [factor(), factor()];
-        Self {
-            mask: u128::MAX >> (128 - bits),
-            shift: bits / 2,
-            factors,
-            inverses: factors.map(inverse),
-        }
-    }
-
-    /// The shift carries the upper half, which depends on all bits, to the lower: a product alone leaves
-    /// the lowest byte to itself.
-    fn mangle(&self, key: u128) -> u128 {
-        self.factors.iter().fold(key, |key, factor| {
-            let product = key.wrapping_mul(*factor) & self.mask;
-            product ^ (product >> self.shift)
-        })
-    }
-
-    /// A shift by half the bits or more is its own inverse.
-    fn unmangle(&self, mangled: u128) -> u128 {
-        self.inverses.iter().rev().fold(mangled, |key, inverse| {
-            (key ^ (key >> self.shift)).wrapping_mul(*inverse) & self.mask
-        })
-    }
-}
-
-/// Returns the inverse of an odd number modulo 2^128, by Newton's iteration: each step doubles the number
-/// of correct bits, of which the start has 3.
-fn inverse(odd: u128) -> u128 {
-    (0..6).fold(odd, |inverse, _| {
-        inverse.wrapping_mul(2u128.wrapping_sub(odd.wrapping_mul(inverse)))
-    })
-}
-
 /// The sketch.
 pub struct Reversible {
     options: ReversibleOptions,
@@ -338,7 +292,7 @@ impl Reversible {
     /// unkeyed.
     #[must_use]
     pub fn query(&self, key: u128) -> Estimate {
-        if key > self.mangling.mask {
+        if key > self.mangling.mask() {
             return Estimate {
                 value: 0,
                 low: 0,
@@ -501,7 +455,7 @@ fn count<C: Counter>(sketch: Parts<'_>, counters: &mut [C], updates: Updates<'_>
             Weights::Ones => 1,
             Weights::Each(weights) => weights[index],
         };
-        if key > sketch.mangling.mask {
+        if key > sketch.mangling.mask() {
             unkeyed += u64::from(weight);
             continue;
         }

@@ -1,5 +1,5 @@
-//! The simple hash table of Wu, Li, Ran and Luo ("Network measurement for 100Gbps links using multicore
-//! processors"): a key and a counter per slot, one slot per hash.
+//! The simple hash table of Wu, Li, Ran and Luo (docs/papers.md): a key and a counter per
+//! slot, one slot per hash.
 //!
 //! Keys that share a slot share its counter, and the slot shows the key of the last packet. A count is
 //! therefore never too low, but may be that of another key. [`SimpleTable::collisions`] is the weight of
