@@ -6,9 +6,9 @@ use std::path::Path;
 use super::finding::Finding;
 
 /// The crates from the lowest layer to the highest; each may depend on those before it.
-const LAYERS: [&str; 12] = [
-    "hw", "sandbox", "wire", "port", "app", "analysis", "flow", "engine", "gen", "export", "lab",
-    "flowatch",
+const LAYERS: [&str; 13] = [
+    "hw", "sandbox", "sketch", "wire", "port", "app", "analysis", "flow", "engine", "gen",
+    "export", "lab", "flowatch",
 ];
 
 /// Crates with lints of their own, because they hold unsafe code.
