@@ -62,7 +62,7 @@ impl Plan {
         let engine = engine::options(&arguments, &source)?;
         let queues = usize::from(arguments.engine.queues);
         let privileges =
-            privileges::privileges(&arguments.privileges, &source, &checked.0, &engine)?;
+            privileges::privileges(&arguments.privileges, &source, &checked.0, &engine, &filter)?;
         Ok(Self {
             privileges,
             outputs: outputs::outputs(checked, &arguments, &engine.meter, source.is_live()),

@@ -31,7 +31,8 @@ const SYSTEM_READS: [&str; 12] = [
 
 /// What looking up a name reads. `/etc` itself has secrets, so these are files; one that is replaced
 /// during the run is out of reach afterwards, unless it is a link into one of the directories.
-const RESOLVER_READS: [&str; 12] = [
+const RESOLVER_READS: [&str; 13] = [
+    "/etc/ethers",
     "/etc/hosts",
     "/etc/host.conf",
     "/etc/resolv.conf",

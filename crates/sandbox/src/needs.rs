@@ -12,7 +12,8 @@ pub struct Needs {
     pub writes: Vec<PathBuf>,
     /// TCP ports that are connected to.
     pub tcp_ports: Vec<u16>,
-    /// Whether there are network outputs: they connect again, and look up names.
+    /// Whether there are network outputs, which connect again and look up names, or a filter with names,
+    /// which is compiled for each link type that occurs.
     pub network: bool,
     /// Whether threads get a real-time policy when they start.
     pub real_time: bool,

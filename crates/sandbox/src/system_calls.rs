@@ -13,7 +13,8 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// What every run uses: files, memory, threads, waiting, time, and sockets that are open already.
+/// What every run uses: files, memory, threads, waiting, time, and sockets that are open already. (A
+/// filter is compiled for each link type that a file turns out to have, through a file in memory.)
 #[rustfmt::skip]
 const ALWAYS: &[c_long] = &[
     // Files.
@@ -33,7 +34,7 @@ const ALWAYS: &[c_long] = &[
     // Memory.
     libc::SYS_munmap, libc::SYS_mremap, libc::SYS_madvise, libc::SYS_brk, libc::SYS_mlock,
     libc::SYS_mlock2, libc::SYS_munlock, libc::SYS_mincore, libc::SYS_msync, libc::SYS_membarrier,
-    libc::SYS_mbind, libc::SYS_get_mempolicy, libc::SYS_set_mempolicy,
+    libc::SYS_memfd_create, libc::SYS_mbind, libc::SYS_get_mempolicy, libc::SYS_set_mempolicy,
     // Waiting and time.
     libc::SYS_ppoll, libc::SYS_pselect6, libc::SYS_epoll_create1, libc::SYS_epoll_ctl,
     libc::SYS_epoll_pwait, libc::SYS_epoll_pwait2, libc::SYS_eventfd2, libc::SYS_futex,
@@ -76,12 +77,11 @@ const OLDER: &[c_long] = &[];
 /// What network outputs use beyond that, to connect again.
 const NETWORK: &[c_long] = &[libc::SYS_connect, libc::SYS_bind];
 
-/// What DPDK's drivers use beyond that: memif connects and listens, and shares memory.
+/// What DPDK's drivers use beyond that: memif connects and listens.
 const DPDK: &[c_long] = &[
     libc::SYS_listen,
     libc::SYS_accept4,
     libc::SYS_accept,
-    libc::SYS_memfd_create,
     libc::SYS_signalfd4,
 ];
 

@@ -360,3 +360,15 @@ fn outputs_of_every_format_are_closed_to_others() {
     let json = fs::read(path.join("a.json")).unwrap();
     assert!(!records::json(&json).is_empty());
 }
+
+#[test]
+fn names_in_a_filter_are_looked_up_during_the_run() {
+    let count = |filter: &str| {
+        let mut command = watch("-q --summary json -r");
+        let outcome = run(command.arg(captures::example()).arg(filter));
+        Summary::balanced(&outcome).number("/packets")
+    };
+    let expected = count("tcp port 80");
+    assert!(expected > 0);
+    assert_eq!(count("tcp port http"), expected);
+}
