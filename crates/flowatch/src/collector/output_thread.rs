@@ -20,6 +20,10 @@ use std::time::{Duration, Instant};
 /// Capacity of an output thread's queue, in batches.
 pub(super) const QUEUE_BATCHES: usize = 64;
 
+/// The same while a file is read: the run waits for the slowest output anyway, and more batches only
+/// take memory.
+const FILE_QUEUE_BATCHES: usize = 4;
+
 /// How often outputs that buffer records are flushed.
 pub(super) const FLUSH_EVERY: Duration = Duration::from_millis(500);
 
@@ -214,6 +218,8 @@ pub(super) struct OutputThread {
     /// Whether `write` waits while the queue is full, or drops the batch and counts it.
     waits: bool,
     limit: StallLimit,
+    /// Set since the output made no progress for too long.
+    stalled: Option<Stall>,
     /// Records that entered the queue.
     taken: u64,
     too_slow: u64,
@@ -231,7 +237,12 @@ impl OutputThread {
         waits: bool,
         is_unlimited: bool,
     ) -> io::Result<Self> {
-        let (queue, batches) = sync_channel::<Arc<RecordBatch>>(QUEUE_BATCHES);
+        let capacity = if waits {
+            FILE_QUEUE_BATCHES
+        } else {
+            QUEUE_BATCHES
+        };
+        let (queue, batches) = sync_channel::<Arc<RecordBatch>>(capacity);
         let batches = CoalescingReceiver::new(batches);
         let status = writer.status.clone();
         let state = Arc::clone(&writer.state);
@@ -277,6 +288,7 @@ impl OutputThread {
             status,
             waits,
             limit: StallLimit::new(waits, is_unlimited),
+            stalled: None,
             taken: 0,
             too_slow: 0,
         })
@@ -298,10 +310,13 @@ impl OutputThread {
                 // A writer whose thread has ended loses the batch too.
                 Err(_) => break,
             };
-            let stall = stall.get_or_insert_with(|| Stall::new(&self.state, self.limit));
-            if let Some(time) = stall.is_over() {
+            let mut waiting = stall
+                .take()
+                .unwrap_or_else(|| Stall::new(&self.state, self.limit));
+            if let Some(time) = waiting.is_over().or_else(|| waiting.ends_at_exit()) {
                 // Each new batch would wait as long.
                 self.waits = false;
+                self.stalled = Some(waiting);
                 let text = format!(
                     "{} for {} s: from now on its records are lost where it has no room for them",
                     self.state.waits_for(),
@@ -309,6 +324,7 @@ impl OutputThread {
                 );
                 self.status.add_fault(&self.state, text);
             } else {
+                stall = Some(waiting);
                 thread::sleep(POLL_INTERVAL);
             }
         }
@@ -323,7 +339,9 @@ impl OutputThread {
     /// Ends the queue. The thread then writes what is in it.
     fn end(self) -> EndingOutput {
         EndingOutput {
-            stall: Stall::new(&self.state, self.limit),
+            stall: self
+                .stalled
+                .unwrap_or_else(|| Stall::new(&self.state, self.limit)),
             thread: self.thread,
             state: self.state,
             status: self.status,

@@ -19,6 +19,9 @@ const SYNC_LIMIT: Duration = Duration::from_secs(60);
 /// How long outputs may take in total after the second signal, with progress or without.
 const EXIT_LIMIT: Duration = Duration::from_secs(2);
 
+/// How long an output may make no progress with a batch after the second signal.
+const EXIT_BATCH_LIMIT: Duration = Duration::from_millis(300);
+
 /// How long an output may make no progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StallLimit {
@@ -67,6 +70,13 @@ impl Stall {
         let is_interrupted = signals::is_interrupted() || signals::is_hung_up();
         let has_limit = !self.limit.is_unlimited || is_interrupted;
         self.is_over_with(has_limit, signals::exit_signal().is_some())
+    }
+
+    /// Returns how long the output has made no progress, if the second signal has come and that is too
+    /// long for a single batch: the time that is left is for the end of the outputs.
+    pub(super) fn ends_at_exit(&self) -> Option<Duration> {
+        let time = self.since.elapsed();
+        (signals::exit_signal().is_some() && time >= EXIT_BATCH_LIMIT).then_some(time)
     }
 
     fn is_over_with(&mut self, has_limit: bool, must_exit: bool) -> Option<Duration> {
