@@ -163,6 +163,8 @@ struct SummaryOutput {
     lost: u64,
     /// Of the lost records, those that the output was too slow for.
     too_slow: u64,
+    /// Of the lost records, those that were waiting for the output when it was given up.
+    stuck: u64,
     /// Records that the format cannot express.
     left_out: u64,
     /// The connection of a network output.
@@ -276,6 +278,7 @@ impl Summary {
                     written: output.written,
                     lost: output.lost,
                     too_slow: output.too_slow,
+                    stuck: output.stuck,
                     left_out: output.left_out,
                     net: output.net.as_ref().map(SummaryNet::new),
                 })

@@ -12,6 +12,7 @@ use crate::summary::{malformed, no_flow};
 use crate::top_flows;
 use crate::units;
 use engine::{Level, QueueReport, Report};
+use export::printable;
 use flow::hash::HashKind;
 use flow::{FlowDefinition, Record};
 use hw::schedule::Schedule;
@@ -43,7 +44,7 @@ impl SummaryText<'_> {
         if self.plan.reports.verbose {
             let _ = self.details(&mut text);
         }
-        text
+        printable::lines(&text).into_owned()
     }
 
     fn totals(&self, text: &mut String) -> std::fmt::Result {
@@ -260,7 +261,7 @@ impl SummaryText<'_> {
                 text,
                 "\n{} records written to {}",
                 units::count(output.written),
-                output.name
+                printable::message(&output.name)
             )?;
             if output.lost > 0 {
                 write!(text, ", {} LOST", units::count(output.lost))?;
@@ -270,6 +271,13 @@ impl SummaryText<'_> {
                     text,
                     " ({} because it was too slow)",
                     units::count(output.too_slow)
+                )?;
+            }
+            if output.stuck > 0 {
+                write!(
+                    text,
+                    " ({} because it was stuck)",
+                    units::count(output.stuck)
                 )?;
             }
             if output.left_out > 0 {
