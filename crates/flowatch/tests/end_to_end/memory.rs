@@ -38,7 +38,7 @@ fn announced_memory_is_what_a_flood_uses() {
         ("--max-flows 200000", 0.85),
         (
             "--max-flows 100000 --statistics moments --model pipeline",
-            0.8,
+            0.6,
         ),
         ("--max-flows 100000 --queues 2 --idle-timeout 100ms", 0.4),
         ("--max-flows 20000 --statistics full", 0.4),
