@@ -5,6 +5,7 @@
 
 #![no_main]
 
+use flowatch_fuzz::budget;
 use libfuzzer_sys::fuzz_target;
 use wire::{CommunityId, Decapsulate, FlowKey, LinkType, NoFlow, dissect};
 
@@ -37,7 +38,9 @@ fuzz_target!(|input: &[u8]| {
     let beyond = u32::from(u16::from_le_bytes([low, high]));
     let wire_length = frame.len() as u32 + beyond;
 
+    budget::start();
     let headers = dissect(link, frame, wire_length, decapsulate);
+    budget::check_frame();
     if headers.no_flow == Some(NoFlow::Malformed) {
         assert!(headers.malformed.is_some(), "malformed without a fault");
     }

@@ -3,10 +3,14 @@
 #![no_main]
 
 use app::message::dns::{ADDRESSES_MAX, Header, Message, NAME_TEXT_MAX};
+use flowatch_fuzz::budget;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let Some(message) = Message::read(bytes) else {
+    budget::start();
+    let message = Message::read(bytes);
+    budget::check_payload(1, bytes.len());
+    let Some(message) = message else {
         return;
     };
     assert_eq!(Some(message.header), Header::read(bytes));

@@ -7,9 +7,11 @@ use app::message::http::{
     parse_response, starts_response,
 };
 use app::message::proxy;
+use flowatch_fuzz::budget;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
+    budget::start();
     let detected = detect(bytes);
     if let Head::Complete(head, length) = parse_request(bytes) {
         assert!(length <= bytes.len() && !head.method_name.is_empty());
@@ -21,6 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(starts_response(bytes), Detected::Response);
     }
     let _ = (chunk_size(bytes), proxy::header_length(bytes));
+    budget::check_payload(1, bytes.len());
     for cut in 1..bytes.len().min(24) {
         // What the first bytes rule out starts no message.
         if !may_start(&bytes[..cut]) {

@@ -6,6 +6,7 @@
 #![no_main]
 
 use app::{Applications, InspectState, Inspector, InspectorLimits, L4Payload};
+use flowatch_fuzz::budget;
 use libfuzzer_sys::fuzz_target;
 use std::sync::{Arc, LazyLock};
 use wire::FlowKey;
@@ -29,6 +30,8 @@ fuzz_target!(|input: &[u8]| {
     let mut flows = [InspectState::default(); 4];
     let mut rest = input;
     let mut time_ns = 0;
+    let (mut count, mut bytes) = (1, 0);
+    budget::start();
     while let Some((&[what, high, low, more, less], after)) = rest.split_first_chunk::<5>() {
         let length = usize::from(u16::from_be_bytes([more, less])).min(after.len());
         let (payload, after) = after.split_at(length);
@@ -58,10 +61,12 @@ fuzz_target!(|input: &[u8]| {
             payload_length: payload.len() as u32 + u32::from(what >> 6),
         };
         inspector.observe(&mut flows[flow], &packet, || key);
+        (count, bytes) = (count + 1, bytes + payload.len());
     }
     for flow in &mut flows {
         let _ = inspector.finish(flow, &FlowKey::default());
     }
+    budget::check_payload(count, bytes);
     assert!(
         inspector.is_idle(),
         "a state, text or buffer was not released"

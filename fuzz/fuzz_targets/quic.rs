@@ -3,9 +3,11 @@
 #![no_main]
 
 use app::message::quic::{InitialKeys, Sender, Version, crypto_frames, read_long_packet};
+use flowatch_fuzz::budget;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|datagram: &[u8]| {
+    budget::start();
     let mut rest = datagram;
     let mut buffer = Vec::new();
     let mut packets = 0;
@@ -25,4 +27,5 @@ fuzz_target!(|datagram: &[u8]| {
     }
     let bytes: usize = crypto_frames(datagram).map(|frame| frame.data.len()).sum();
     assert!(bytes <= datagram.len());
+    budget::check_payload(1, datagram.len());
 });

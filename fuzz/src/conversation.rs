@@ -3,6 +3,7 @@
 //! Input, packet after packet: two bytes, of which the highest bit is the direction and the others are
 //! the length of the payload, and the payload.
 
+use crate::budget;
 use app::{AppRecord, Applications, InspectState, Inspector, InspectorLimits, L4Payload};
 use std::sync::{Arc, LazyLock};
 use wire::FlowKey;
@@ -33,7 +34,7 @@ fn packets(input: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
 /// Inspects the packets of a flow of this protocol to this port, and returns its record.
 ///
 /// # Panics
-/// If a state, a text or a buffer was not released.
+/// If a state, a text or a buffer was not released, or if the packets cost too much.
 pub fn inspect(input: &[u8], protocol: u8, port: u16) -> AppRecord {
     let limits = InspectorLimits::default();
     let Ok(mut inspector) = Inspector::new(1, &limits, Arc::clone(&APPLICATIONS), 1) else {
@@ -48,6 +49,8 @@ pub fn inspect(input: &[u8], protocol: u8, port: u16) -> AppRecord {
     };
     let mut state = InspectState::default();
     let mut sequences = [1_u32; 2];
+    let (mut count, mut bytes) = (1, 0);
+    budget::start();
     for (time_ns, (direction, payload)) in (0..).step_by(GAP_NS as usize).zip(packets(input)) {
         let sequence = &mut sequences[usize::from(direction)];
         let packet = L4Payload {
@@ -64,8 +67,10 @@ pub fn inspect(input: &[u8], protocol: u8, port: u16) -> AppRecord {
         };
         *sequence = sequence.wrapping_add(payload.len() as u32);
         inspector.observe(&mut state, &packet, || key);
+        (count, bytes) = (count + 1, bytes + payload.len());
     }
     let record = inspector.finish(&mut state, &key);
+    budget::check_payload(count, bytes);
     assert!(
         inspector.is_idle(),
         "a state, text or buffer was not released"

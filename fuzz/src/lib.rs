@@ -1,5 +1,6 @@
 //! Shared code of the targets.
 
+pub mod budget;
 pub mod conversation;
 
 use port::{CaptureFile, Port, Received};

@@ -110,7 +110,7 @@ fn bytes_that_the_probe_missed_are_known_from_their_acknowledgement() {
         };
         let conversation = Conversation::random(&mut random, faults, true);
         let (analysed, truth) = analyse(&conversation, &mut random);
-        let missed = analysed.tcp.sides[0].missed_bytes(&analysed.cold);
+        let missed = analysed.tcp.missed_bytes(0, &analysed.cold);
         assert_eq!(missed, truth.missed_bytes);
     }
 }

@@ -110,13 +110,13 @@ pub(crate) use columns;
 columns! {
     pub(crate) GENERAL_COLUMNS
     Any {
-        "applicationName" Text "" [96] "" "Application class, by the table of names, first bytes and ports. Empty if no entry matches."
+        "applicationName" Text "" [96] "" "Application class, by the table of names, first bytes and ports. Empty if no entry matches. Who said the name that matched is in the next column."
             = |r| r.application.as_ref().map_or(AppValue::None, |a| AppValue::Text(&a.name));
         "applicationFoundBy" Text "" [] "" "How the class was found, the most certain way that matched: `sni` (TLS or QUIC), `host` (HTTP), `bytes` (first bytes of the payload, or a parsed protocol), `dns` (resolved name), `port`, `dns-response` (resolved name whose query was not seen). The flow itself said the first three."
             = |r| r.application.as_ref().map_or(AppValue::None, |a| AppValue::Text(a.found_by.name()));
     }
     Resolved {
-        "resolvedName" Text "" [] "fqdn" "Name that the initiator had most recently resolved to the responder's address when it opened the flow, from DNS responses in the same traffic. A response to a query that was seen stays before others."
+        "resolvedName" Text "" [] "fqdn" "Name that the initiator had most recently resolved to the responder's address when it opened the flow, from DNS responses in the same traffic: not said by the flow itself. A response to a query that was seen stays before others."
             = |r| r.resolved.as_ref().map_or(AppValue::None, |n| AppValue::Text(&n.name));
         "resolvedNameSource" Text "" [] "" "Who said resolvedName. It is never the flow itself, which says all other names of its record (tlsServerName, httpHost, dnsQueryName and so on): `query` is a DNS response to a query of the initiator that was seen (same addresses, ports, ID and question, at most 30 s before), `response` one whose query was not seen. Anyone may have sent the latter, or the capture lacks the queries."
             = |r| r.resolved.as_ref().map_or(AppValue::None, |n| AppValue::Text(n.source()));
@@ -128,7 +128,7 @@ columns! {
 columns! {
     pub(crate) INCOMPLETE_COLUMNS
     Any {
-        "namesCut" Number "" [] "" "Why names may be missing or truncated in this record of the flow, or were in an earlier one. The sum of: 1 reassembly (no buffer, or one too small), 2 text too long or no memory for it, 4 snaplen, 8 no free state, 16 bytes missing in the capture, 32 a limit of work or of sources reached (QUIC packets not decrypted, DTLS fragments not read, RTP sources not counted)."
+        "namesCut" Number "" [] "" "Why names may be missing or truncated in this record of the flow, or were in an earlier one. The sum of: 1 reassembly (no buffer, or one too small), 2 text too long or no memory for it, 4 snaplen, 8 no free state, 16 bytes missing in the capture, 32 a limit of work or of sources reached (QUIC packets not decrypted, DTLS fragments not read, RTP sources not counted, DNS names or records not read, ClientHellos with too many suites or extensions for JA4)."
             = |r| AppValue::Number(u64::from(r.incomplete.bits()));
     }
 }

@@ -4,8 +4,9 @@
 use crate::handshake::{HandshakeFlags, HelloTexts, handshake_flag};
 use crate::message::tls::{ClientHello, Ja4, Transport};
 use crate::parser::Context;
-use crate::record::TlsRecord;
+use crate::record::{Incomplete, TlsRecord};
 use crate::services::Services;
+use crate::text_pool::TEXT_MAX;
 
 /// Records the fields of a ClientHello.
 pub(crate) fn record_client_hello(
@@ -22,6 +23,10 @@ pub(crate) fn record_client_hello(
     let mut list = std::mem::take(&mut cx.services.list_buffer);
     list.clear();
     for protocol in hello.alpn() {
+        // What follows would be cut, which `intern` marks.
+        if list.len() > TEXT_MAX {
+            break;
+        }
         if !list.is_empty() {
             list.push(b',');
         }
@@ -36,6 +41,8 @@ pub(crate) fn record_client_hello(
     cx.services.list_buffer = list;
     if let Some(ja4) = Ja4::with_cache(hello, transport, &mut cx.services.ja4_cache) {
         texts.ja4 = cx.intern(ja4.as_str().as_bytes());
+    } else if hello.is_complete || hello.is_too_long {
+        cx.common.incomplete.add(Incomplete::WORK);
     }
     flags.put(handshake_flag::HELLO_CUT, !hello.is_complete);
     flags.put(

@@ -11,7 +11,7 @@ use crate::payload::L4Payload;
 use crate::protocols::dns;
 use crate::query_table::QueryTable;
 use crate::record::{AppRecord, Incomplete};
-use crate::services::{DnsRoute, Services};
+use crate::services::{DnsPacket, DnsRoute, Services};
 use crate::tcp::{self, L4Header, TcpState};
 use crate::text_pool::TEXT_MAX;
 use crate::udp;
@@ -79,7 +79,10 @@ impl Inspector {
         packet: &L4Payload<'_>,
         ends: [u128; 2],
     ) -> Option<DnsAnswer> {
-        self.services.dns_ends = ends;
+        self.services.dns_packet = Some(DnsPacket {
+            ends,
+            time_ns: packet.time_ns,
+        });
         dns::read_datagram(&mut self.services, packet);
         self.services.published.pop()
     }
@@ -252,14 +255,18 @@ impl Inspector {
         self.services.buffers.flow = handle;
         if dns::has_client(packet.source_port, packet.destination_port) {
             let key = key();
-            let ends = match packet.direction {
-                0 => [key.source, key.destination],
-                _ => [key.destination, key.source],
-            };
-            self.services.start_packet(ends, dns::STREAM_MESSAGES_MAX);
+            let mut ends = [key.source, key.destination].map(u128::from_le_bytes);
+            if packet.direction != 0 {
+                ends.reverse();
+            }
+            let time_ns = packet.time_ns;
+            let dns_packet = Some(DnsPacket { ends, time_ns });
+            self.services.start_packet(dns_packet);
         }
         let needs_more = flow.read(&mut self.services, packet);
         while let Some(evicted) = self.services.buffers.next_evicted() {
+            // It is another flow's, and not of this packet.
+            self.services.start_packet(None);
             if let Some(flow) = self.flows.get_mut(evicted.owner.flow) {
                 flow.evict(&mut self.services, &evicted);
             }
@@ -321,8 +328,7 @@ impl Inspector {
         let handle = state.handle();
         if let Some(flow) = self.flows.get_mut(handle) {
             self.services.buffers.flow = handle;
-            let ends = [key.source, key.destination];
-            self.services.start_packet(ends, dns::STREAM_MESSAGES_MAX);
+            self.services.start_packet(None);
             flow.finish(
                 &mut self.services,
                 record,

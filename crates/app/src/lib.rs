@@ -35,7 +35,6 @@ mod tcp;
 mod tests;
 mod text_pool;
 mod udp;
-mod work;
 
 pub use application::{Applications, ApplicationsError};
 pub use column::{AppColumn, AppType, AppValue};

@@ -156,17 +156,22 @@ impl NameCache {
     /// with the most of them, then the oldest.
     #[inline(never)]
     fn victim(&self, set: usize, is_asked: bool) -> Option<usize> {
-        let entry = |way: usize| &self.entries[set * WAYS + way].0;
-        let was_asked = |way: usize| entry(way)[NAME] & ASKED != 0;
-        let share = |way: usize| {
-            let has_client = |&other: &usize| entry(other)[..2] == entry(way)[..2];
-            (0..WAYS).filter(has_client).count()
+        let entries: [&[u64; 8]; WAYS] =
+            core::array::from_fn(|way| &self.entries[set * WAYS + way].0);
+        let was_asked = |way: usize| entries[way][NAME] & ASKED != 0;
+        let others = |way: usize| {
+            let [low, high, ..] = *entries[way];
+            let is_other = |entry: &&&[u64; 8]| entry[0] != low || entry[1] != high;
+            entries.iter().filter(is_other).count()
         };
         (0..WAYS)
             .filter(|&way| is_asked || !was_asked(way))
             .min_by_key(|&way| {
-                let time = entry(way)[TIME].cast_signed();
-                (was_asked(way), WAYS - share(way), time)
+                (
+                    was_asked(way),
+                    others(way),
+                    entries[way][TIME].cast_signed(),
+                )
             })
     }
 

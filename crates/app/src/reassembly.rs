@@ -1,9 +1,9 @@
 //! Reassembly of handshakes that span packets. Segments may arrive in any order.
 
 use crate::progress::Progress;
-use crate::work;
 use hw::pool::{FreeListNode, Pool};
 use std::io;
+use wire::work;
 
 /// The most byte ranges of a stream, with gaps between them. Some QUIC clients cut a ClientHello into
 /// many CRYPTO frames and shuffle them.

@@ -11,6 +11,7 @@ use crate::message::quic::{FrameSpan, KeyCache};
 use crate::message::tls::Ja4Cache;
 use crate::name_cache::{CachedName, NameCache};
 use crate::payload::L4Payload;
+use crate::protocols::dns::{STREAM_MESSAGES_MAX, STREAM_WORK_MAX};
 use crate::protocols::media::extra::{EXTRAS_MAX, MediaExtra};
 use crate::query_table::{Query, QueryTable};
 use crate::reassembly::ReassemblyPool;
@@ -31,6 +32,15 @@ pub(crate) enum DnsRoute {
     Discard,
     /// To the caller, who passes them to other tables.
     Publish,
+}
+
+/// A packet that may have DNS messages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DnsPacket {
+    /// The addresses of the sender and the receiver of its messages.
+    pub(crate) ends: [u128; 2],
+    /// Its time: that at which messages behind a gap become known, too.
+    pub(crate) time_ns: i64,
 }
 
 /// The pools, caches and buffers.
@@ -57,10 +67,14 @@ pub(crate) struct Services {
     pub(crate) dns_route: DnsRoute,
     /// The DNS queries that were seen. All taps of a link share it.
     pub(crate) queries: Arc<QueryTable>,
-    /// If the packet may be DNS: the addresses of its sender and receiver.
-    pub(crate) dns_ends: [u128; 2],
+    /// The packet whose DNS messages are read. `None` outside a packet, where a buffer is read because its
+    /// flow ends or another one needs it: names must depend neither on when a table sweeps its flows nor
+    /// on how many buffers it has.
+    pub(crate) dns_packet: Option<DnsPacket>,
     /// Number of DNS messages of a stream that may be read from this packet on.
     pub(crate) dns_messages_left: u16,
+    /// The work that is left for them, in the units of `STREAM_WORK_MAX`.
+    pub(crate) dns_work_left: u16,
     /// Answers to publish.
     pub(crate) published: Vec<DnsAnswer>,
 }
@@ -92,8 +106,9 @@ impl Services {
             media: Pool::new(flows.min(EXTRAS_MAX))?,
             dns_route: DnsRoute::Local,
             queries: Arc::new(QueryTable::new(limits.dns_queries_max, seed)),
-            dns_ends: [0; 2],
+            dns_packet: None,
             dns_messages_left: 0,
+            dns_work_left: 0,
             published: Vec::new(),
         })
     }
@@ -166,23 +181,32 @@ impl Services {
         common.resolved_age_us = u32::try_from(age).unwrap_or(u32::MAX);
     }
 
-    /// Starts a packet whose DNS messages, if it has any, go from one of these addresses to the other. At
-    /// most `dns_messages_max` of them are read.
-    pub(crate) fn start_packet(&mut self, ends: [[u8; 16]; 2], dns_messages_max: u16) {
-        self.dns_ends = ends.map(u128::from_le_bytes);
-        self.dns_messages_left = dns_messages_max;
+    /// Starts a packet that may have DNS messages, or (`None`) the reading of a buffer without a packet.
+    pub(crate) fn start_packet(&mut self, packet: Option<DnsPacket>) {
+        self.dns_packet = packet;
+        self.dns_messages_left = STREAM_MESSAGES_MAX;
+        self.dns_work_left = STREAM_WORK_MAX;
+    }
+
+    /// Swaps the ends of the current packet, to read messages of the other direction.
+    pub(crate) fn reverse_dns_packet(&mut self) {
+        if let Some(packet) = &mut self.dns_packet {
+            packet.ends.reverse();
+        }
     }
 
     /// Remembers a query, the message `bytes`, to compare its response with it.
     pub(crate) fn observe_query(&mut self, packet: &L4Payload<'_>, bytes: &[u8]) {
+        let Some(DnsPacket { ends, time_ns }) = self.dns_packet else {
+            return;
+        };
         if self.dns_route == DnsRoute::Discard {
             return;
         }
         let mut question = [0; QUESTION_MAX];
-        let [sender, receiver] = self.dns_ends;
         let ports = [packet.source_port, packet.destination_port];
-        if let Some(query) = query(packet, [sender, receiver], ports, bytes, &mut question) {
-            self.queries.insert(&query, packet.time_ns);
+        if let Some(query) = query(packet, ends, ports, bytes, &mut question) {
+            self.queries.insert(&query, time_ns);
         }
     }
 
@@ -193,19 +217,19 @@ impl Services {
         message: &Message,
         bytes: &[u8],
     ) {
-        let Some((name, _)) = message.question() else {
+        let (Some((name, _)), Some(dns_packet)) = (message.question(), self.dns_packet) else {
             return;
         };
         if message.addresses().is_empty() || self.dns_route == DnsRoute::Discard {
             return;
         }
         let mut question = [0; QUESTION_MAX];
-        let [sender, receiver] = self.dns_ends;
+        let (time_ns, [sender, receiver]) = (dns_packet.time_ns, dns_packet.ends);
         let ports = [packet.destination_port, packet.source_port];
         let query = query(packet, [receiver, sender], ports, bytes, &mut question);
-        let is_asked = query.is_some_and(|query| self.queries.has(&query, packet.time_ns));
+        let is_asked = query.is_some_and(|query| self.queries.has(&query, time_ns));
         if self.dns_route == DnsRoute::Publish {
-            if let Some(mut answer) = DnsAnswer::from_message(message, packet.time_ns) {
+            if let Some(mut answer) = DnsAnswer::from_message(message, time_ns) {
                 (answer.client, answer.is_asked) = (receiver, is_asked);
                 self.published.push(answer);
             }
@@ -213,7 +237,7 @@ impl Services {
         }
         let found = CachedName {
             name: name.as_bytes(),
-            time_ns: packet.time_ns,
+            time_ns,
             is_asked,
         };
         self.resolved_names.counters.unasked += u64::from(!is_asked);

@@ -8,7 +8,6 @@ mod http;
 mod media;
 mod quic;
 mod ssh;
-mod work;
 
 use super::*;
 use crate::inspect_state::Stage;

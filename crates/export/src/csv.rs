@@ -1,10 +1,11 @@
 //! CSV (RFC 4180, but with LF line ends): a header line with the column names, then a line per
-//! record.
+//! record. Text from packets is escaped, so that it acts neither on a terminal nor as a formula.
 
 use crate::column::measure::{self, ColumnGroup, MEASURE_BYTES_MAX, Measure, MeasureValue};
 use crate::column::{Field, Value, columns};
 use crate::lines::LineFormat;
 use crate::options::ExportOptions;
+use crate::printable;
 use crate::text::{Cursor, Label, TextBuffer};
 use crate::time_text::TimeFormatter;
 use analysis::Analysis;
@@ -12,7 +13,6 @@ use analysis::{
     AnalysisValue, ColumnMetadata, ColumnSelection, ColumnVisitor, Part, PartState, visit_columns,
 };
 use flow::{Record, Schema};
-use std::borrow::Cow;
 
 /// Formats records as comma-separated values; a field without a value is empty. Only
 /// application-layer text may need quotes.
@@ -130,15 +130,15 @@ impl Csv {
         let statistics = schema.statistics.iter().map(|column| column.name.as_str());
         let measures = measure::measures(schema);
         let measured = measures.iter().map(Measure::name);
-        let names: Vec<_> = names
-            .chain(statistics)
-            .chain(measured)
-            .map(|name| match needs_quotes(name) {
-                true => quoted(name).into(),
-                false => Cow::from(name),
-            })
-            .collect();
-        let header = names.join(",") + "\n";
+        let mut header = TextBuffer::default();
+        for name in names.chain(statistics).chain(measured) {
+            append_measure(
+                &mut header,
+                &mut TimeFormatter::default(),
+                MeasureValue::Text(name),
+            );
+        }
+        header.replace_last(b'\n');
         let groups = ColumnGroup::group(measures, |measure| measure);
         let (app_groups, analysis_groups): (Vec<_>, Vec<_>) =
             groups.into_iter().partition(ColumnGroup::has_text);
@@ -147,7 +147,7 @@ impl Csv {
             .map(|group| group.columns.len())
             .sum();
         Self {
-            header: header.into_bytes().into(),
+            header: header.as_bytes().into(),
             fields: columns.into_iter().map(|column| column.field).collect(),
             statistics: schema.statistics.len(),
             chosen: measure::chosen(schema),
@@ -240,8 +240,8 @@ fn append_measure(text: &mut TextBuffer, times: &mut TimeFormatter, value: Measu
             measure::write_value(cursor, times, value);
             cursor.byte(b',');
         }),
-        MeasureValue::Text(value) if needs_quotes(value) => {
-            text.push_bytes(quoted(value).as_bytes());
+        MeasureValue::Text(value) if needs_escape(value) => {
+            printable::append_csv(text, value);
             text.append(1, |cursor| cursor.byte(b','));
         }
         MeasureValue::Text(value) => text.append(value.len() + 1, |cursor| {
@@ -251,13 +251,9 @@ fn append_measure(text: &mut TextBuffer, times: &mut TimeFormatter, value: Measu
     }
 }
 
-/// Whether `text` contains a comma, a quote or a line end (RFC 4180 section 2).
+/// Whether `text` may need quotes or escapes: it contains a comma, a quote, a backslash, an unprintable
+/// character, or may begin a formula.
 #[inline]
-fn needs_quotes(text: &str) -> bool {
-    measure::contains_any(text, *b",\"\r\n", false)
-}
-
-/// Quotes `text`.
-fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('"', "\"\""))
+fn needs_escape(text: &str) -> bool {
+    printable::starts_formula(text) || measure::needs_care(text, *b",\"\\;")
 }

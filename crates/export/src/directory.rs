@@ -2,14 +2,14 @@
 
 use crate::error::ExportError;
 use crate::output::Output;
-use crate::rotation::PARTIAL_EXTENSION;
+use crate::storage::{self, PARTIAL_EXTENSION};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
 /// Creates a directory, but not its parents.
 pub(crate) fn create(directory: &Path) -> Result<(), ExportError> {
-    match fs::create_dir(directory) {
+    match storage::create_directory(directory) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(ExportError::from_io(
             &directory.display().to_string(),
             error,
@@ -40,6 +40,6 @@ pub(crate) fn check_writable(directory: &Path) -> Result<(), ExportError> {
 /// reports any error.
 pub(crate) fn recreate(directory: &Path) {
     if directory != Path::new("") && !directory.exists() {
-        let _ = fs::create_dir(directory);
+        let _ = storage::create_directory(directory);
     }
 }

@@ -148,6 +148,38 @@ pub enum ExportError {
         /// Which thread, and what to do.
         reason: String,
     },
+    /// A file exists that was to be created.
+    #[error(
+        "{target}: the file exists; add --overwrite to replace it or --append to continue it, or name another file"
+    )]
+    Exists {
+        /// The output.
+        target: String,
+    },
+    /// A file exists, and its format cannot be continued.
+    #[error(
+        "{target}: the file exists, and a compressed or Parquet file cannot be continued; name another file, add --rotate for a file per period, or --overwrite to replace it"
+    )]
+    CannotContinue {
+        /// The output.
+        target: String,
+    },
+    /// A file exists that does not contain the records of such a run.
+    #[error(
+        "{target}: the file exists and does not begin like the records of this run (other columns?); name another file, or add --overwrite to replace it"
+    )]
+    OtherContents {
+        /// The output.
+        target: String,
+    },
+    /// The storage device did not take the data.
+    #[error("{target}: the data cannot be stored: {source}; records in it may be lost")]
+    NotStored {
+        /// The file or directory.
+        target: String,
+        /// The system error.
+        source: io::Error,
+    },
     /// Any other system error.
     #[error("{target}: {source}")]
     Other {

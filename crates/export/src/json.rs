@@ -4,6 +4,7 @@ use crate::column::measure::{self, ColumnGroup, MEASURE_BYTES_MAX, Measure, Meas
 use crate::column::{DataType, Field, SCHEMA_VERSION, Value, columns};
 use crate::lines::LineFormat;
 use crate::options::ExportOptions;
+use crate::printable;
 use crate::text::{Cursor, Label, TextBuffer};
 use crate::time_text::TimeFormatter;
 use analysis::Analysis;
@@ -29,6 +30,8 @@ pub(crate) struct Json {
     /// The application-layer columns.
     app_groups: Vec<ColumnGroup<MeasureColumn>>,
     prefix: Label,
+    /// The prefix up to the comma after the schema version.
+    file_start: Box<[u8]>,
     /// Maximum length of a line without analysis columns.
     line_bytes_max: usize,
     times: TimeFormatter,
@@ -105,7 +108,9 @@ impl Json {
             .flat_map(|group| &group.columns)
             .map(|column| column.label.len() + MEASURE_BYTES_MAX + 1)
             .sum();
-        let opening = Label::new(&format!("{{\"schemaVersion\":{SCHEMA_VERSION}"));
+        let opening = format!("{{\"schemaVersion\":{SCHEMA_VERSION}");
+        let file_start = format!("{opening},").into_bytes().into();
+        let opening = Label::new(&opening);
         let labels = columns
             .iter()
             .map(|column| &column.label)
@@ -123,6 +128,7 @@ impl Json {
             columns,
             statistics,
             prefix: opening,
+            file_start,
             times: TimeFormatter::default(),
         }
     }
@@ -156,6 +162,10 @@ impl Json {
 impl LineFormat for Json {
     fn header(&self) -> &[u8] {
         b""
+    }
+
+    fn file_start(&self) -> &[u8] {
+        &self.file_start
     }
 
     fn statistics_per_record(&self) -> usize {
@@ -338,7 +348,7 @@ fn append_measure(
         }
         MeasureValue::Text(value) if measure::needs_escape(value) => {
             text.append(column.label.len(), |cursor| cursor.label(&column.label));
-            measure::append_escaped(text, value);
+            printable::append_json(text, value);
             text.append(1, |cursor| cursor.byte(b'"'));
         }
         MeasureValue::Text(value) => {

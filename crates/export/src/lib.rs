@@ -4,6 +4,7 @@
 //! [`RecordBatch`](flow::RecordBatch)es.
 //! [`column::COLUMNS`] defines the columns for all formats.
 
+pub mod activity;
 mod address_text;
 pub mod anonymise;
 pub mod column;
@@ -19,7 +20,9 @@ pub mod net;
 mod options;
 mod output;
 mod parquet;
+pub mod printable;
 pub mod rotation;
+mod storage;
 pub mod target;
 pub mod text;
 pub mod time_text;
@@ -29,9 +32,10 @@ pub use column::SCHEMA_VERSION;
 pub use error::ExportError;
 pub use exporter::Exporter;
 pub use net::{NetCounters, NetLoss, Notices};
-pub use options::ExportOptions;
+pub use options::{ExistingFile, ExportOptions};
 pub use output::Compression;
 pub use rotation::Rotation;
+pub use storage::write_file;
 pub use target::{Format, Spec, SpecError, Target};
 
 use compat::{rrd::Rrd, tstat::Tstat};
@@ -75,27 +79,39 @@ fn open_lines<F: LineFormat + 'static>(
         let encoder = |framing| LineEncoder::new(format, framing);
         return Ok(Box::new(net::open(endpoint, options.waits, encoder)?));
     }
-    let destination = lines::Destination::new(&spec.target, options.rotation)?;
+    let destination = lines::Destination::new(&spec.target, options.rotation, options.existing)?;
     Ok(Box::new(LineExporter::open(format, destination)?))
 }
 
 /// Checks whether [`open`] would succeed, as far as possible, without truncating an existing file:
-/// if one of several outputs fails, none is truncated.
+/// if one of several outputs fails, none is truncated. Returns how many bytes a file has that will be
+/// continued.
 ///
 /// # Errors
 /// As for [`open`].
-pub fn check(spec: &Spec, schema: &Schema, options: &ExportOptions) -> Result<(), ExportError> {
+pub fn check(
+    spec: &Spec,
+    schema: &Schema,
+    options: &ExportOptions,
+) -> Result<Option<u64>, ExportError> {
     reject_duplicate_columns(schema, options)?;
-    let rotation = options.rotation;
+    let ExportOptions {
+        rotation, existing, ..
+    } = *options;
     // A receiver may appear later.
     if receiver(spec, options)?.is_some() {
-        return Ok(());
+        return Ok(None);
     }
+    let lines =
+        |start: &[u8]| lines::Destination::new(&spec.target, rotation, existing)?.check(start);
     match spec.format {
-        Format::Json | Format::Csv => lines::Destination::new(&spec.target, rotation)?.check(),
-        Format::Parquet => parquet::check(&spec.target, rotation.is_some()),
+        Format::Json => lines(json::Json::new(schema, options).file_start()),
+        Format::Csv => lines(csv::Csv::new(schema, options).file_start()),
+        Format::Parquet => {
+            parquet::check(&spec.target, rotation.is_some(), existing).map(|()| None)
+        }
         // These create no file before the first record.
-        Format::Tstat | Format::Rrd => open(spec, schema, options).map(drop),
+        Format::Tstat | Format::Rrd => open(spec, schema, options).map(|_| None),
     }
 }
 

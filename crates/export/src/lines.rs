@@ -24,6 +24,8 @@ pub(crate) struct LineWriter {
     pub(crate) text: TextBuffer,
     /// First line of every file.
     header: Box<[u8]>,
+    /// How a file begins that can be continued.
+    start: Box<[u8]>,
     destination: Destination,
     /// The current file; `None` before the first line, between two files, and after an error that
     /// ended the file.
@@ -53,17 +55,18 @@ impl LineWriter {
     /// Opens the output; a rotating output opens its first file with the first record. `header` is
     /// a line or empty.
     pub(crate) fn open(destination: Destination, header: &[u8]) -> Result<Self, ExportError> {
-        let (lines, header_result) = Self::create(destination, header)?;
+        let (lines, header_result) = Self::create(destination, header, header)?;
         header_result.map(|()| lines)
     }
 
     /// Like [`Self::open`], but accepts a full disk, since space may become available; records are
-    /// lost until then.
+    /// lost until then. A file that begins with `start` can be continued.
     pub(crate) fn open_allowing_full_disk(
         destination: Destination,
         header: &[u8],
+        start: &[u8],
     ) -> Result<Self, ExportError> {
-        let (mut lines, header_result) = Self::create(destination, header)?;
+        let (mut lines, header_result) = Self::create(destination, header, start)?;
         match header_result {
             Err(ExportError::DiskFull { .. }) => lines.header_pending = true,
             header_result => header_result?,
@@ -75,22 +78,29 @@ impl LineWriter {
     fn create(
         destination: Destination,
         header: &[u8],
+        start: &[u8],
     ) -> Result<(Self, Result<(), ExportError>), ExportError> {
-        destination.check()?;
-        let mut lines = Self::new(destination, header);
+        destination.check(start)?;
+        let mut lines = Self::new(destination, header, start);
         if lines.destination.rotates() {
             return Ok((lines, Ok(())));
         }
         lines.window = FileWindow::UNBOUNDED;
-        let (output, paths) = lines.destination.create(lines.window.stamp_ns())?;
+        if lines.destination.is_pipe() {
+            // The writer thread waits for its reader.
+            lines.header_pending = true;
+            return Ok((lines, Ok(())));
+        }
+        let (output, paths) = lines.create_file()?;
         let header_result = lines.begin_file(output, paths);
         Ok((lines, header_result))
     }
 
-    fn new(destination: Destination, header: &[u8]) -> Self {
+    fn new(destination: Destination, header: &[u8], start: &[u8]) -> Self {
         Self {
             text: TextBuffer::with_capacity(BLOCK_BYTES + LINE_BYTES),
             header: header.into(),
+            start: start.into(),
             block_bytes: destination.block_bytes(0),
             destination,
             output: None,
@@ -222,14 +232,16 @@ impl LineWriter {
             // The lines written so far are in the moved file.
             FileStatus::Moved => {
                 let (_, result) = self.finish_output();
+                // It keeps its new path.
+                self.paths = None;
+                let result = result.and(self.store_file(true));
                 self.forget_file();
                 result
             }
             FileStatus::Removed => {
                 let target = output.name().to_owned();
                 self.drop_torn_line();
-                self.written -= self.written_to_file;
-                self.lost += self.written_to_file;
+                self.lose_file();
                 self.forget_file();
                 Err(ExportError::Removed { target })
             }
@@ -258,8 +270,12 @@ impl LineWriter {
     }
 
     fn open_file(&mut self) -> Result<(), ExportError> {
-        let (output, paths) = self.destination.create(self.window.stamp_ns())?;
+        let (output, paths) = self.create_file()?;
         self.begin_file(output, paths)
+    }
+
+    fn create_file(&mut self) -> Result<(Output, Option<FilePaths>), ExportError> {
+        self.destination.create(self.window.stamp_ns(), &self.start)
     }
 
     /// Begins the single file if its header is still missing and no line is pending.
@@ -276,10 +292,15 @@ impl LineWriter {
         mut output: Output,
         paths: Option<FilePaths>,
     ) -> Result<(), ExportError> {
-        let (accepted, result) = output.write(&self.header);
+        let header: &[u8] = if output.continues() {
+            b""
+        } else {
+            &self.header
+        };
+        let (accepted, result) = output.write(header);
         if let Err(fault) = result {
             // A file without a header is useless.
-            if accepted < self.header.len() || output.compresses() {
+            if accepted < header.len() || output.compresses() {
                 self.reader_gone |= fault.is_broken_pipe();
                 if paths.is_some() {
                     output.remove();
@@ -381,16 +402,38 @@ impl LineWriter {
         result = result.and(self.write_pending());
         let (whole, ended) = self.finish_output();
         result = result.and(ended);
-        if let (Some(paths), Some(output)) = (&self.paths, &self.output) {
-            if self.written_to_file == 0 {
-                output.remove();
-            } else if whole {
-                result = result.and(paths.commit());
-            }
-            // An incomplete file keeps its temporary name, which readers ignore.
-        }
+        result = result.and(self.store_file(whole));
         self.forget_file();
         result
+    }
+
+    /// Puts the finished file onto its device, then gives it its final name if it is `whole`. Records
+    /// whose place there is not certain are lost.
+    fn store_file(&mut self, whole: bool) -> Result<(), ExportError> {
+        let Some(output) = &self.output else {
+            return Ok(());
+        };
+        if self.paths.is_some() && self.written_to_file == 0 {
+            output.remove();
+            return Ok(());
+        }
+        let stored = output.store(self.paths.is_some());
+        let result = match &self.paths {
+            Some(paths) if whole => stored.and_then(|()| paths.commit()),
+            // An incomplete file keeps its temporary name, which readers ignore.
+            _ => stored,
+        };
+        if result.is_err() {
+            self.lose_file();
+        }
+        result
+    }
+
+    /// Counts the records of the current file as lost.
+    const fn lose_file(&mut self) {
+        self.written -= self.written_to_file;
+        self.lost += self.written_to_file;
+        self.written_to_file = 0;
     }
 
     /// Truncates the file after its last whole line, if possible, and ends the compressed stream.
@@ -446,7 +489,7 @@ mod tests {
 
     /// A writer without a header on a test disk.
     fn lines(disk: &TestDisk) -> LineWriter {
-        let mut lines = LineWriter::new(Destination::Disk(disk.clone()), b"");
+        let mut lines = LineWriter::new(Destination::Disk(disk.clone()), b"", b"");
         lines.window = FileWindow::UNBOUNDED;
         lines.open_file().unwrap();
         lines
@@ -463,7 +506,7 @@ mod tests {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join(if compresses { "a.gz" } else { "a" });
             let target = crate::target::Target::Path(path.clone());
-            let destination = Destination::new(&target, None).unwrap();
+            let destination = Destination::new(&target, None, crate::options::ExistingFile::Overwrite).unwrap();
             let mut lines = LineWriter::open(destination, b"header\n").unwrap();
             let (mut ended, mut truncated) = (0, 0);
             for (count, action, flushes) in steps {
@@ -558,7 +601,7 @@ mod tests {
             let written_into = |space: usize, late_space: usize| {
                 let disk = TestDisk::default();
                 disk.add_space(space);
-                let mut lines = LineWriter::new(Destination::Disk(disk.clone()), b"");
+                let mut lines = LineWriter::new(Destination::Disk(disk.clone()), b"", b"");
                 lines.window = FileWindow::UNBOUNDED;
                 let mut output = disk.output().compress(Some(compression)).unwrap();
                 output.write(b"").1.unwrap();
@@ -614,7 +657,8 @@ mod tests {
             disk.add_space(space);
             let destination = || Destination::Disk(disk.clone());
             assert!(LineWriter::open(destination(), HEADER).is_err());
-            let mut lines = LineWriter::open_allowing_full_disk(destination(), HEADER).unwrap();
+            let mut lines =
+                LineWriter::open_allowing_full_disk(destination(), HEADER, HEADER).unwrap();
             lines.text.push_bytes(b"one\n");
             lines.end_line().unwrap();
             for _ in 0..2 {
@@ -631,7 +675,8 @@ mod tests {
             assert_eq!((lines.written(), lines.lost()), (1, 1));
 
             disk.remove_space(100 + space - HEADER.len() - b"two\n".len());
-            let mut lines = LineWriter::open_allowing_full_disk(destination(), HEADER).unwrap();
+            let mut lines =
+                LineWriter::open_allowing_full_disk(destination(), HEADER, HEADER).unwrap();
             assert!(matches!(lines.finish(), Err(ExportError::DiskFull { .. })));
         }
     }

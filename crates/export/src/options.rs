@@ -2,6 +2,19 @@
 
 use crate::rotation::Rotation;
 
+/// What happens to a file that exists already and is not empty. Pipes and devices are always opened,
+/// and files with a number or time in their names get new names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExistingFile {
+    /// The output is refused.
+    #[default]
+    Refuse,
+    /// Lines are appended, if it begins as the file of this run would.
+    Append,
+    /// It is replaced.
+    Overwrite,
+}
+
 /// Options for all outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExportOptions {
@@ -22,6 +35,8 @@ pub struct ExportOptions {
     /// Whether records wait for the receiver of a network output, as when a file is read, or are lost
     /// if its queue is full, as on a live link.
     pub waits: bool,
+    /// What happens to an existing file.
+    pub existing: ExistingFile,
 }
 
 impl Default for ExportOptions {
@@ -34,6 +49,7 @@ impl Default for ExportOptions {
             rotation: None,
             anonymised: false,
             waits: true,
+            existing: ExistingFile::default(),
         }
     }
 }

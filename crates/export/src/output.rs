@@ -1,13 +1,17 @@
 //! An open output file or stream: writes, compresses, truncates, and reports system errors.
 
 mod encoder;
+pub(crate) mod existing;
 #[cfg(test)]
 pub(crate) mod test_disk;
 
 pub use encoder::Compression;
 
+use crate::activity;
 use crate::error::ExportError;
 use crate::file_lock;
+use crate::options::ExistingFile;
+use crate::storage;
 use crate::target::Target;
 use encoder::Encoder;
 use std::cmp::Ordering::{Equal, Greater, Less};
@@ -43,6 +47,8 @@ pub(crate) struct Output {
     /// Path of a regular file, which others could move or remove.
     path: Option<PathBuf>,
     compression: Option<Compression>,
+    /// Whether it follows a truncation by others, so that a header is due whatever is in the file.
+    begins_anew: bool,
 }
 
 #[derive(Debug)]
@@ -100,22 +106,52 @@ pub(crate) enum FileStatus {
 }
 
 impl Output {
-    /// Creates or truncates the file at `path`, or opens standard output if there is no path.
-    pub(crate) fn create(path: Option<&Path>) -> Result<Self, ExportError> {
-        let (name, sink) = match path {
-            Some(path) => (
-                path.display().to_string(),
-                create_locked(path)?.map(Sink::File),
-            ),
-            None => (Target::Stdout.to_string(), stdout_sink()),
+    /// Opens the file at `path` as `existing` says, or standard output if there is no path. A file
+    /// that is continued has been [checked](existing::check).
+    pub(crate) fn open(
+        path: Option<&Path>,
+        existing: ExistingFile,
+        start: &[u8],
+    ) -> Result<Self, ExportError> {
+        let Some(path) = path else {
+            let name = Target::Stdout.to_string();
+            return match stdout_sink() {
+                Ok(sink) => Ok(Self::new(name, sink)),
+                Err(error) => Err(ExportError::from_io(&name, error)),
+            };
         };
-        match sink {
-            Ok(sink) => {
-                let mut output = Self::new(name, sink);
-                output.path = path.filter(|path| path.is_file()).map(Path::to_owned);
-                Ok(output)
-            }
-            Err(error) => Err(ExportError::from_io(&name, error)),
+        let name = path.display().to_string();
+        // What others append or cut off meanwhile then leaves no hole in the file.
+        let opened = File::options().append(true).create(true).open(path);
+        let file = opened.map_err(|error| ExportError::from_io(&name, error))?;
+        let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
+        if is_file {
+            file_lock::lock(&file, path)?;
+            existing::prepare(path, &file, existing, start)?;
+        }
+        let mut output = Self::new(name, Sink::File(file));
+        output.path = is_file.then(|| path.to_owned());
+        Ok(output)
+    }
+
+    /// Whether the output continues a file that had records before.
+    pub(crate) const fn continues(&self) -> bool {
+        self.path.is_some() && self.initial_length > 0 && !self.begins_anew
+    }
+
+    /// Waits until the device has the data of a regular file, and its name if it is not renamed later.
+    ///
+    /// # Errors
+    /// The device did not take them.
+    pub(crate) fn store(&self, is_renamed_later: bool) -> Result<(), ExportError> {
+        let (Sink::File(file), Some(path)) = (&self.sink, &self.path) else {
+            return Ok(());
+        };
+        storage::sync_data(file, path)?;
+        if is_renamed_later {
+            Ok(())
+        } else {
+            storage::sync_parent(path)
         }
     }
 
@@ -139,6 +175,7 @@ impl Output {
             initial_length: 0,
             path: None,
             compression: None,
+            begins_anew: false,
         };
         output.initial_length = output.length().unwrap_or(0);
         output
@@ -263,6 +300,9 @@ impl Output {
     }
 
     fn write_to_sink(&mut self, bytes: &[u8]) -> (usize, Result<(), ExportError>) {
+        if let Some(path) = &self.path {
+            storage::note_write(path);
+        }
         let mut accepted = 0;
         while let Some(rest) = bytes.get(accepted..).filter(|rest| !rest.is_empty()) {
             let result = match &mut self.sink {
@@ -274,6 +314,7 @@ impl Output {
             let error = match result {
                 Ok(0) => ErrorKind::WriteZero.into(),
                 Ok(count) => {
+                    activity::step();
                     accepted += count;
                     self.bytes_written += count as u64;
                     continue;
@@ -361,6 +402,7 @@ impl Output {
     pub(crate) fn restart(self) -> Result<Self, ExportError> {
         let mut output = Self::new(self.name, self.sink);
         output.path = self.path;
+        output.begins_anew = true;
         output.compress(self.compression)
     }
 
@@ -403,27 +445,13 @@ impl Output {
     }
 }
 
-/// Opens a file that no other process writes to, and empties it. Data is always appended: after a
-/// truncation by others, writing at the old position would leave a hole.
-fn create_locked(path: &Path) -> Result<io::Result<File>, ExportError> {
-    let file = match File::options().append(true).create(true).open(path) {
-        Ok(file) => file,
-        Err(error) => return Ok(Err(error)),
-    };
-    file_lock::lock(&file, path)?;
-    if file.metadata().is_ok_and(|found| found.is_file()) {
-        return Ok(file.set_len(0).map(|()| file));
-    }
-    Ok(Ok(file))
-}
-
 /// Checks whether a file can be created or overwritten, and leaves it unchanged.
 pub(crate) fn check_writable(path: &Path) -> Result<(), ExportError> {
     let result = match fs::metadata(path) {
         Ok(found) if found.is_file() || found.is_dir() => {
             File::options().write(true).open(path).map(drop)
         }
-        // Opening a pipe would wait for its other end.
+        // Opening a pipe would wait for its reader.
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => match File::create_new(path) {
             Ok(_) => fs::remove_file(path),
@@ -434,6 +462,18 @@ pub(crate) fn check_writable(path: &Path) -> Result<(), ExportError> {
         Err(error) => Err(error),
     };
     result.map_err(|error| ExportError::from_io(&path.display().to_string(), error))
+}
+
+/// Whether `path` is a named pipe. Opening it waits for its reader, so only a writer thread opens it.
+#[cfg(unix)]
+pub(crate) fn is_pipe(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
+}
+
+#[cfg(not(unix))]
+pub(crate) const fn is_pipe(_: &Path) -> bool {
+    false
 }
 
 /// Opens standard output without the line buffer of the standard library.

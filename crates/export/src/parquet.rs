@@ -17,9 +17,10 @@ mod validity;
 use crate::directory;
 use crate::error::ExportError;
 use crate::exporter::Exporter;
-use crate::options::ExportOptions;
-use crate::output::{ContentStatus, FileStatus, Output, check_writable};
-use crate::rotation::{FilePaths, FileWindow, PARTIAL_EXTENSION, Rotation, create_stamped};
+use crate::options::{ExistingFile, ExportOptions};
+use crate::output::{ContentStatus, FileStatus, Output, check_writable, existing, is_pipe};
+use crate::rotation::{FilePaths, FileWindow, Rotation, create_stamped};
+use crate::storage::{self, PARTIAL_EXTENSION};
 use crate::target::Target;
 use columns::Columns;
 use file::ParquetFile;
@@ -48,7 +49,7 @@ pub(crate) struct Parquet {
 /// Where files go.
 enum Destination {
     /// A single file, or standard output, which has no path.
-    Single(Option<PathBuf>),
+    Single(Option<PathBuf>, ExistingFile),
     /// Files `flows-00000.parquet` and so on.
     Directory { path: PathBuf, next: u32 },
     /// Files `stem-TIME.parquet`.
@@ -66,8 +67,9 @@ impl Parquet {
             target: target.to_string(),
             reason: error.to_string(),
         })?;
+        let rotates = options.rotation.is_some();
         let mut parquet = Self {
-            destination: Destination::open(target, options.rotation.is_some())?,
+            destination: Destination::open(target, rotates, options.existing)?,
             columns,
             row_group_records: options.row_group_records.max(1),
             file_records: options.file_records,
@@ -82,10 +84,11 @@ impl Parquet {
             written: 0,
             lost: 0,
         };
-        if let Destination::Stamped { directory, .. } = &parquet.destination {
-            directory::check_writable(directory)?;
-        } else {
-            parquet.open_file()?;
+        match &parquet.destination {
+            Destination::Stamped { directory, .. } => directory::check_writable(directory)?,
+            // The writer thread waits for its reader.
+            Destination::Single(Some(path), _) if is_pipe(path) => {}
+            _ => parquet.open_file()?,
         }
         Ok(parquet)
     }
@@ -121,7 +124,7 @@ impl Parquet {
             self.lost += records;
         }
         let full = match self.destination {
-            Destination::Single(_) => false,
+            Destination::Single(..) => false,
             Destination::Directory { .. } => file.records() >= self.file_records,
             Destination::Stamped { .. } => self
                 .rotation
@@ -154,7 +157,7 @@ impl Parquet {
     fn end_file(&mut self) -> Result<(), ExportError> {
         let checked = self.check_file();
         if self.file.is_some() {
-            self.single_file_ended = matches!(self.destination, Destination::Single(_));
+            self.single_file_ended = matches!(self.destination, Destination::Single(..));
         }
         checked.and(self.complete_file())
     }
@@ -242,7 +245,7 @@ impl Exporter for Parquet {
 
     fn reopen(&mut self) -> Result<(), ExportError> {
         let records = self.file.as_ref().map_or(0, ParquetFile::records);
-        if matches!(self.destination, Destination::Single(_))
+        if matches!(self.destination, Destination::Single(..))
             || records + self.columns.records() as u64 == 0
         {
             return self.check_file();
@@ -251,7 +254,15 @@ impl Exporter for Parquet {
     }
 
     fn finish(&mut self) -> Result<(), ExportError> {
-        self.end_window()
+        // A pipe gets a file even if there are no records.
+        let is_single = matches!(self.destination, Destination::Single(..));
+        let opened = if is_single && self.file.is_none() && !self.single_file_ended {
+            self.open_file()
+        } else {
+            Ok(())
+        };
+        let ended = self.end_window();
+        opened.and(ended)
     }
 
     fn written(&self) -> u64 {
@@ -264,7 +275,7 @@ impl Exporter for Parquet {
 }
 
 impl Destination {
-    fn open(target: &Target, rotates: bool) -> Result<Self, ExportError> {
+    fn open(target: &Target, rotates: bool, existing: ExistingFile) -> Result<Self, ExportError> {
         let Some(path) = target.path() else {
             return match target {
                 target if rotates => Err(ExportError::CannotRotate {
@@ -274,7 +285,7 @@ impl Destination {
                     Err(ExportError::NeedsFile { format: "Parquet" })
                 }
                 _ if io::stdout().is_terminal() => Err(ExportError::Terminal),
-                _ => Ok(Self::Single(None)),
+                _ => Ok(Self::Single(None, existing)),
             };
         };
         let named_file = path.extension().is_some_and(|end| end == "parquet");
@@ -288,9 +299,9 @@ impl Destination {
         }
         if !path.is_dir() {
             if named_file || path.exists() {
-                return Ok(Self::Single(Some(path.to_owned())));
+                return Ok(Self::Single(Some(path.to_owned()), existing));
             }
-            fs::create_dir(path)
+            storage::create_directory(path)
                 .map_err(|error| ExportError::from_io(&path.display().to_string(), error))?;
         }
         if rotates {
@@ -314,7 +325,12 @@ impl Destination {
                 let (output, paths) = create_stamped(directory, stem, ".parquet", stamp_ns)?;
                 Ok((output, Some(paths)))
             }
-            Self::Single(path) => Ok((Output::create(path.as_deref())?, None)),
+            Self::Single(path, existing) => {
+                let output = Output::open(path.as_deref(), *existing, &[])?;
+                // A file that is created again, because it was moved or removed, replaces none.
+                *existing = ExistingFile::Refuse;
+                Ok((output, None))
+            }
             Self::Directory { path, next } => loop {
                 let complete = path.join(format!("flows-{next:05}.parquet"));
                 let mut partial = complete.clone();
@@ -339,10 +355,10 @@ impl Destination {
     /// Creates the directory again if it has disappeared.
     fn recreate_directory(&self) {
         match self {
-            Self::Single(Some(path)) => {
+            Self::Single(Some(path), _) => {
                 directory::recreate(path.parent().unwrap_or(path));
             }
-            Self::Single(None) => {}
+            Self::Single(None, _) => {}
             Self::Directory { path, .. } => directory::recreate(path),
             Self::Stamped { directory, .. } => directory::recreate(directory),
         }
@@ -351,8 +367,8 @@ impl Destination {
     /// Returns the error for records after the end of the single file.
     fn ended_error(&self) -> ExportError {
         let target = match self {
-            Self::Single(None) => Target::Stdout.to_string(),
-            Self::Single(Some(path)) => path.display().to_string(),
+            Self::Single(None, _) => Target::Stdout.to_string(),
+            Self::Single(Some(path), _) => path.display().to_string(),
             Self::Directory { path, .. } => path.display().to_string(),
             Self::Stamped { directory, .. } => directory.display().to_string(),
         };
@@ -361,10 +377,17 @@ impl Destination {
 }
 
 /// Checks whether files can be created at a target; an existing file is left unchanged.
-pub(crate) fn check(target: &Target, rotates: bool) -> Result<(), ExportError> {
-    match Destination::open(target, rotates)? {
-        Destination::Single(Some(path)) => check_writable(&path),
-        Destination::Single(None) => Ok(()),
+pub(crate) fn check(
+    target: &Target,
+    rotates: bool,
+    existing: ExistingFile,
+) -> Result<(), ExportError> {
+    match Destination::open(target, rotates, existing)? {
+        Destination::Single(Some(path), existing) => {
+            check_writable(&path)?;
+            existing::check(&path, existing, None).map(drop)
+        }
+        Destination::Single(None, _) => Ok(()),
         Destination::Directory { path, .. } => directory::check_writable(&path),
         Destination::Stamped { directory, .. } => directory::check_writable(&directory),
     }
@@ -427,7 +450,7 @@ mod tests {
         let columns = Columns::new(&Schema::default(), &ExportOptions::default()).unwrap();
         let file = ParquetFile::new(disk.output(), None, &columns).unwrap();
         let mut parquet = Parquet {
-            destination: Destination::Single(None),
+            destination: Destination::Single(None, ExistingFile::Refuse),
             columns,
             row_group_records: ROW_GROUP,
             file_records: 0,

@@ -6,8 +6,8 @@
 
 use crate::error::ExportError;
 use crate::output::Output;
+use crate::storage::{self, PARTIAL_EXTENSION};
 use crate::time_text::file_stamp;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -19,9 +19,6 @@ const LATE_TOLERANCE_NS: i64 = 86_400_000_000_000;
 /// After this many consecutive records that are even later, the clock is assumed to have been ahead
 /// before. If the clock keeps jumping, this bounds the number of files.
 const LATE_RECORDS_MAX: u32 = 1000;
-
-/// Extension of a file that is not complete yet.
-pub(crate) const PARTIAL_EXTENSION: &str = "partial";
 
 /// When to rotate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,10 +190,9 @@ pub(crate) struct FilePaths {
 }
 
 impl FilePaths {
-    /// Renames the complete file to its final path.
+    /// Renames the complete file, whose data are stored, to its final path.
     pub(crate) fn commit(&self) -> Result<(), ExportError> {
-        fs::rename(&self.partial, &self.complete)
-            .map_err(|error| ExportError::from_io(&self.complete.display().to_string(), error))
+        storage::rename(&self.partial, &self.complete)
     }
 }
 

@@ -245,9 +245,10 @@ fn csv_reads_back_and_non_finite_values_are_empty() {
     assert_eq!(rows[0]["packetSizeMeanBytes"], "100000.5");
     assert_eq!(rows[1]["packetSizeMeanBytes"], "94.0");
     assert_eq!(rows[2]["packetSizeMeanBytes"], "");
-    assert_eq!(rows[0]["odd \"name\", with\\all"], "1e-7");
-    assert_eq!(rows[1]["odd \"name\", with\\all"], "");
-    assert_eq!(rows[2]["odd \"name\", with\\all"], "-1.5");
+    // Names of columns are escaped like other text.
+    assert_eq!(rows[0]["odd \"name\", with\\\\all"], "1e-7");
+    assert_eq!(rows[1]["odd \"name\", with\\\\all"], "");
+    assert_eq!(rows[2]["odd \"name\", with\\\\all"], "-1.5");
     assert_eq!(rows[0]["tcpControlBits"], "27");
     assert_eq!(rows[2]["icmpTypeCodeIPv4"], "2048");
 }

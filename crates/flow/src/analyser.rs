@@ -44,6 +44,8 @@ pub(crate) struct Analyser {
     digest: KeyedHash,
     /// Both directions of a conversation are one flow.
     both_directions: bool,
+    /// A SYN on the ports of a closed connection starts a new flow.
+    reopens: bool,
     /// Handles of the flows of the current batch's packets.
     batch_handles: Handles,
     /// Flows that have left the table but are not analysed to the end: their handles, and the meter's
@@ -97,6 +99,7 @@ impl Analyser {
                 .map_or(u32::MAX, |idle| idle.min(Timeouts::MAX).as_millis() as u32),
             digest: KeyedHash::new(FLOW_ID_SEED),
             both_directions,
+            reopens: timeouts.tcp_close.is_some(),
             batch_handles: NO_HANDLES,
             detached: Vec::with_capacity(BURST),
         })
@@ -221,10 +224,12 @@ impl Analyser {
                 .suspended
                 .take(&batch.flow_key(at), packet.clock_ms, self.idle_ms);
             match suspended {
-                Some((handle, true)) => {
+                Some((handle, true)) if !self.reopens_closed(handle, batch, at) => {
                     self.handles[slot as usize] = handle;
                     return;
                 }
+                // A new connection on the ports of one that its active timeout cut after its end.
+                Some((handle, true)) => self.release(handle),
                 Some((handle, false)) => self.release(handle),
                 None => {}
             }
@@ -272,6 +277,23 @@ impl Analyser {
                 info.tcp_flags & (SYN | ACK) == SYN && tcp.is_known_syn(side, info.sequence)
             }),
         }
+    }
+
+    /// Returns whether packet `at` opens a new connection on the ports of the flow with these states,
+    /// whose connection is closed.
+    #[cold]
+    fn reopens_closed(&self, handle: u32, batch: &Batch, at: usize) -> bool {
+        let (packet, info) = (&batch.packets()[at], &batch.details()[at]);
+        let state = self.volumes.get(handle).and_then(|volume| {
+            let tcp = self.tcp.as_ref()?.get(volume.tcp)?;
+            let side = usize::from((packet.direction ^ volume.initiator) & 1);
+            Some((tcp, side))
+        });
+        self.reopens
+            && info.tcp_flags & (SYN | ACK) == SYN
+            && state.is_some_and(|(tcp, side)| {
+                tcp.is_closed() && !tcp.is_known_syn(side, info.sequence)
+            })
     }
 
     /// Returns whether TCP is analysed.

@@ -48,7 +48,8 @@ const _: () = {
     assert!((PacketClock::STEP_MS_MAX as u64) * (BURST as u64) < u32::MAX as u64 / 2);
 };
 
-/// Decides from a flow's entry and the clock alone whether the flow has ended.
+/// Decides from a flow's entry and the clock alone whether the flow has ended. If TCP is analysed,
+/// [`Evidence`] decides whether a flow that its flags show as closed is.
 ///
 /// The check runs when a packet of the flow arrives and when the sweep reaches the flow. Once a flow
 /// has ended, the result never changes, so records do not depend on the time of the sweep.

@@ -33,5 +33,5 @@ pub use garbage::GarbageSchedule;
 pub use meter::{Meter, MeterCounters, MeterOptions, RecordSink};
 pub use record::{Column, Record, Schema};
 pub use record_batch::RecordBatch;
-pub use table::{Outputs, TableKind};
+pub use table::{Collisions, Outputs, TableKind};
 pub use view::LiveView;

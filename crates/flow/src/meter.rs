@@ -251,6 +251,7 @@ impl Meter {
         MeterCounters {
             unattributed: self.flows.table.unattributed(),
             flows: self.flows.table.flows() as u64,
+            collisions: self.flows.table.collisions(),
             names: self.flows.name_counters(),
             ..self.output.counters
         }
@@ -276,7 +277,6 @@ impl Meter {
         let mut evicted = std::mem::take(&mut self.scratch.evicted);
         self.flows.table.evict(batch, &mut evicted, ended);
         if !evicted.is_empty() {
-            self.output.counters.was_full = true;
             let reasons = [EndReason::LackOfResources; END_GROUP_FLOWS];
             let mut groups = evicted.chunks(END_GROUP_FLOWS).peekable();
             let first_group = evicted.iter().take(END_GROUP_FLOWS);

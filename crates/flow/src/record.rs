@@ -5,11 +5,14 @@ use crate::end_reason::EndReason;
 use analysis::Level;
 use wire::FlowKey;
 
-/// An ended flow. Index 0 of each array is the direction of the first packet, index 1 the reverse
-/// direction (always 0 except for [`FlowDefinition::Bidirectional`]).
+/// An ended flow. Index 0 of each array is the direction of the initiator, index 1 the reverse direction
+/// (always 0 except for [`FlowDefinition::Bidirectional`]).
+///
+/// The initiator is the sender of the first packet. If that is a SYN-ACK of a bidirectional flow, its
+/// sender answers a SYN that was not seen, and the initiator is its receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// The key in the direction of the first packet: its source is the initiator.
+    /// The key in the direction of the initiator, which is its source.
     pub key: FlowKey,
     /// Time of the first packet, nanoseconds since the Unix epoch.
     pub start_ns: i64,

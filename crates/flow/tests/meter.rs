@@ -207,9 +207,11 @@ fn expected(
             }
         }
         let time_ns = now_ms as i64 * 1_000_000;
+        // The sender of a first SYN-ACK answers a SYN that was not seen.
+        let answers = bidirectional && event.tcp_flags & (SYN | ACK) == SYN | ACK;
         let open = flows.entry(identity).or_insert_with(|| Open {
             record: Record {
-                key: own,
+                key: if answers { own.reversed() } else { own },
                 start_ns: time_ns,
                 end_ns: time_ns,
                 packets: [0; 2],

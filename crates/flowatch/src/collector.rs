@@ -8,7 +8,7 @@ pub(crate) use output_thread::{Output, OutputResult, OutputStatus};
 use crate::units;
 use engine::merge::{MergeOptions, Merger};
 use engine::{RecordReceiver, Recycler, Stop, StopReason};
-use export::{Anonymiser, ExportError, Exporter};
+use export::Anonymiser;
 use flow::{Record, RecordBatch};
 use output_thread::{FLUSH_EVERY, OutputThread, OutputWriter};
 use std::cmp::Reverse;
@@ -76,17 +76,13 @@ impl CollectorReport {
     }
 }
 
-/// The outputs of a running collector.
-enum Outputs {
-    /// At most one output, written on the collector's thread.
-    Inline(Option<Box<OutputWriter>>),
-    /// Several outputs, each on a thread of its own.
-    Threads(Vec<OutputThread>),
-}
+/// The outputs of a running collector, each on a thread of its own: a stuck one must stop neither the
+/// others nor the summary.
+struct Outputs(Vec<OutputThread>);
 
 impl Collector {
-    /// Creates a collector that writes to `outputs`. If there are several, their threads are started;
-    /// they return batches to `recycler`.
+    /// Creates a collector that writes to `outputs`, and starts their threads, which return batches to
+    /// `recycler`.
     ///
     /// # Errors
     /// If a thread cannot start. The outputs are then finished.
@@ -118,7 +114,7 @@ impl Collector {
 
     /// Finishes the outputs of a run that cannot start.
     pub(crate) fn abandon(self) {
-        self.outputs.finish();
+        output_thread::finish(self.outputs.0);
     }
 
     /// Merges records of one flow from several queues.
@@ -146,15 +142,10 @@ impl Collector {
     /// Receives records until all senders are gone. If the reader of standard output has gone, asks
     /// the run to stop.
     pub(crate) fn run(mut self, records: &RecordReceiver, stop: &Stop) -> CollectorReport {
-        let mut outputs = std::mem::replace(&mut self.outputs, Outputs::Inline(None));
-        let (started, mut flushed) = (Instant::now(), Instant::now());
+        let mut outputs = std::mem::replace(&mut self.outputs, Outputs(Vec::new()));
+        let started = Instant::now();
         let mut ready = RecordBatch::default();
         loop {
-            if flushed.elapsed() >= FLUSH_EVERY {
-                flushed = Instant::now();
-                // Output threads flush by themselves.
-                outputs.flush_inline();
-            }
             match records.recv_timeout_with_worker(FLUSH_EVERY) {
                 Ok(None) => break,
                 Ok(Some((worker, batch))) => match &mut self.merger {
@@ -201,13 +192,10 @@ impl Collector {
                 self.sorted_parts + 1
             ));
         }
-        for (writer, too_slow) in outputs.finish() {
-            collected.reader_gone |= writer.reader_gone;
-            let mut written = writer.result();
-            written.lost += too_slow;
-            written.too_slow = too_slow;
-            collected.outputs.push(written);
-            collected.faults.extend(writer.faults);
+        for finished in output_thread::finish(outputs.0) {
+            collected.reader_gone |= finished.reader_gone;
+            collected.outputs.push(finished.result);
+            collected.faults.extend(finished.faults);
         }
         collected
     }
@@ -241,86 +229,46 @@ impl Collector {
     }
 }
 
-/// Starts a thread for each of several outputs. A single one is written on the collector's thread.
+/// Starts a thread for each output.
 fn start_outputs(
     outputs: Vec<Output>,
     status: &OutputStatus,
     recycler: &Recycler,
-    wait: bool,
+    waits: bool,
 ) -> io::Result<Outputs> {
-    let writers = outputs
-        .into_iter()
-        .map(|output| OutputWriter::new(output, status));
-    let mut writers: Vec<OutputWriter> = writers.collect();
-    if writers.len() <= 1 {
-        return Ok(Outputs::Inline(writers.pop().map(Box::new)));
-    }
+    let is_only = outputs.len() == 1;
     let mut threads = Vec::new();
-    let mut writers = writers.into_iter();
-    while let Some(writer) = writers.next() {
-        match OutputThread::start(writer, recycler.clone(), wait) {
+    let mut outputs = outputs.into_iter();
+    while let Some(output) = outputs.next() {
+        // A person may read it at leisure, and nothing else is kept waiting.
+        let is_unlimited = waits && is_only && output.is_standard_output;
+        let writer = OutputWriter::new(output, status);
+        match OutputThread::start(writer, recycler.clone(), waits, is_unlimited) {
             Ok(thread) => threads.push(thread),
             Err(error) => {
-                Outputs::Threads(threads).finish();
-                for writer in writers {
-                    Outputs::Inline(Some(Box::new(writer))).finish();
+                output_thread::finish(threads);
+                for output in outputs {
+                    OutputWriter::new(output, status).finish();
                 }
                 return Err(error);
             }
         }
     }
-    Ok(Outputs::Threads(threads))
+    Ok(Outputs(threads))
 }
 
 impl Outputs {
-    /// Flushes the output that is written on this thread, if there is one.
-    fn flush_inline(&mut self) {
-        if let Self::Inline(Some(writer)) = self {
-            writer.flush();
-        }
-    }
-
-    /// Runs `act` on the output that is written on this thread, if there is one.
-    fn with_inline(&mut self, act: impl FnOnce(&mut dyn Exporter) -> Result<(), ExportError>) {
-        if let Self::Inline(Some(writer)) = self {
-            writer.run(act);
-        }
-    }
-
     /// Writes a batch to all outputs. Returns it if it can be recycled at once.
     fn write(&mut self, batch: RecordBatch) -> Option<RecordBatch> {
-        match self {
-            Self::Inline(_) => {
-                self.with_inline(|exporter| exporter.write(&batch));
-                Some(batch)
-            }
-            Self::Threads(threads) => {
-                let batch = Arc::new(batch);
-                for thread in threads {
-                    thread.write(&batch);
-                }
-                Arc::into_inner(batch)
-            }
+        let batch = Arc::new(batch);
+        for thread in &mut self.0 {
+            thread.write(&batch);
         }
+        Arc::into_inner(batch)
     }
 
     fn reader_gone(&self) -> bool {
-        match self {
-            Self::Inline(writer) => writer.as_ref().is_some_and(|writer| writer.reader_gone),
-            Self::Threads(threads) => threads.iter().any(OutputThread::reader_gone),
-        }
-    }
-
-    /// Finishes all outputs. Returns each writer, and the number of records that its full queue lost.
-    fn finish(mut self) -> Vec<(OutputWriter, u64)> {
-        self.with_inline(|exporter| exporter.finish());
-        match self {
-            Self::Inline(writer) => writer.into_iter().map(|writer| (*writer, 0)).collect(),
-            Self::Threads(threads) => threads
-                .into_iter()
-                .filter_map(OutputThread::finish)
-                .collect(),
-        }
+        self.0.iter().any(OutputThread::reader_gone)
     }
 }
 
@@ -334,8 +282,8 @@ fn held_bytes(batch: &RecordBatch) -> u64 {
 /// Returns the number of batches that wait for `outputs` outputs, and that they are writing.
 pub(crate) const fn queued_batches(outputs: usize) -> usize {
     match outputs {
-        0 | 1 => 0,
-        several => output_thread::QUEUE_BATCHES + several,
+        0 => 0,
+        outputs => output_thread::QUEUE_BATCHES + outputs,
     }
 }
 

@@ -11,8 +11,7 @@ use lab::results::ResultsError;
 use lab::{report, results};
 use std::fmt;
 use std::fs;
-use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::io::ErrorKind;
 use std::process::ExitCode;
 
 /// File name of the report, in the directory with the results.
@@ -50,8 +49,8 @@ impl fmt::Display for PermissionDenied {
 impl std::error::Error for PermissionDenied {}
 
 /// Converts an error from writing a file or directory of the results.
-fn write_error(path: &Path, error: io::Error) -> anyhow::Error {
-    match ExportError::from_io(&path.display().to_string(), error) {
+fn write_error(error: ExportError) -> anyhow::Error {
+    match error {
         error @ ExportError::Permission { .. } => {
             PermissionDenied(format!("--output: {error}")).into()
         }
@@ -83,7 +82,12 @@ fn list() -> anyhow::Result<ExitCode> {
 
 fn run_experiments(arguments: &LabRunArguments) -> anyhow::Result<ExitCode> {
     let chosen = choose(&arguments.experiments)?;
-    fs::create_dir_all(&arguments.output).map_err(|error| write_error(&arguments.output, error))?;
+    fs::create_dir_all(&arguments.output).map_err(|error| {
+        write_error(ExportError::from_io(
+            &arguments.output.display().to_string(),
+            error,
+        ))
+    })?;
     let command: Vec<String> = std::env::args_os()
         .skip(1)
         .map(|argument| argument.to_string_lossy().into_owned())
@@ -102,7 +106,7 @@ fn run_experiments(arguments: &LabRunArguments) -> anyhow::Result<ExitCode> {
             Ok(outcome) => {
                 let files =
                     results::write(&arguments.output, &outcome).map_err(|error| match error {
-                        ResultsError::File { path, error } => write_error(&path, error),
+                        ResultsError::Write(error) => write_error(error),
                         error => error.into(),
                     })?;
                 for finding in &outcome.findings {
@@ -167,7 +171,7 @@ fn choose(names: &[String]) -> anyhow::Result<Vec<Entry>> {
 fn write_report(arguments: &LabReportArguments) -> anyhow::Result<ExitCode> {
     let outcomes = results::read(&arguments.output).map_err(read_error)?;
     let path = arguments.output.join(PAGE);
-    fs::write(&path, report::html(&outcomes)?).map_err(|error| write_error(&path, error))?;
+    export::write_file(&path, report::html(&outcomes)?.as_bytes()).map_err(write_error)?;
     print(format!(
         "{}: {} experiments\n",
         path.display(),

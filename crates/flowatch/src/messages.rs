@@ -1,9 +1,11 @@
 //! Messages for the user.
 
+use export::printable;
 use std::io::{self, Write};
 
-/// Prints one line on standard error.
+/// Prints one line on standard error. Names in it may be anybody's, so nothing in it acts on a terminal.
 pub(crate) fn warn(message: &str) {
+    let message = printable::message(message);
     // Standard error may be closed.
     let _ = writeln!(io::stderr().lock(), "flowatch: {message}");
 }

@@ -6,7 +6,7 @@ use crate::plan::{Plan, Source};
 use crate::progress_text::{FileBar, ProgressLines};
 use crate::screen::{Action, Measure, RunTitle, Screen, ScreenState};
 use engine::{Model, Progress};
-use export::Anonymiser;
+use export::{Anonymiser, printable};
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -122,8 +122,7 @@ impl ProgressDisplay {
                 match screen.draw(&state) {
                     Ok(Action::Continue | Action::Stop) => {}
                     Ok(Action::ExitNow) => {
-                        crate::screen::restore();
-                        std::process::exit(130);
+                        crate::signals::exit_soon(signal_hook::consts::SIGINT);
                     }
                     Err(_) => *self = Self::Silent,
                 }
@@ -176,8 +175,11 @@ fn title(plan: &Plan) -> RunTitle {
         }
     };
     RunTitle {
-        sources,
-        filter: plan.filter.clone(),
+        sources: printable::message(&sources).into_owned(),
+        filter: plan
+            .filter
+            .as_deref()
+            .map(|filter| printable::message(filter).into_owned()),
         engine: format!("{model}, {} table", plan.engine.meter.table.name()),
         flow: plan.engine.meter.flow,
         numeric: plan.reports.numeric,

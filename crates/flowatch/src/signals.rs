@@ -1,13 +1,13 @@
-//! Signal handling: the first SIGINT or SIGTERM ends the run in order, a further one exits at once.
-//! SIGHUP ends it too if the process has a terminal; without one, it reopens the outputs. SIGUSR1 prints
-//! the books.
+//! Signal handling: the first SIGINT or SIGTERM ends the run in order, a further one ends it without
+//! waiting for anything. SIGHUP ends it too if the process has a terminal; without one, it reopens the
+//! outputs. SIGUSR1 prints the books.
 
 use engine::{Stop, StopReason};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use std::{fs, io};
+use std::{fs, io, thread};
 
 /// A second signal this soon after the first is the same request: `timeout`, for one, signals both
 /// the program and its process group.
@@ -15,6 +15,15 @@ const DUPLICATE_WINDOW: Duration = Duration::from_millis(100);
 
 /// Whether the terminal has hung up.
 static HUNG_UP: AtomicBool = AtomicBool::new(false);
+
+/// How long the program may take from the second signal to its exit. It then exits as it is.
+const EXIT_GRACE: Duration = Duration::from_secs(4);
+
+/// The signal that ends the program without waiting; 0 if there was none.
+static EXIT_SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+/// See [`end_with_books`].
+static ENDS_WITH_BOOKS: AtomicBool = AtomicBool::new(false);
 
 /// Whether SIGINT or SIGTERM has been received.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
@@ -34,8 +43,8 @@ pub(crate) enum HangUp {
     Ends,
 }
 
-/// Requests `stop` on the first signal. On a SIGINT or SIGTERM that comes [later](DUPLICATE_WINDOW),
-/// restores the terminal and exits with 128 plus the signal number.
+/// Requests `stop` on the first signal. A SIGINT or SIGTERM that comes [later](DUPLICATE_WINDOW) exits
+/// with 128 plus the signal number, as [`exit_soon`] says.
 ///
 /// SIGHUP never exits at once and does not count as the first signal: when a terminal closes, the
 /// kernel and the shell each send one, perhaps followed by SIGTERM, and exiting would lose records.
@@ -68,8 +77,7 @@ pub(crate) fn stop_on_signals(stop: &Stop, hang_up: HangUp) -> io::Result<()> {
                     INTERRUPTED.store(true, Ordering::Relaxed);
                 }
                 _ => {
-                    crate::screen::restore();
-                    std::process::exit(128 + signal);
+                    exit_soon(signal);
                 }
             }
             stop.request_for(StopReason::Signal(name(signal)));
@@ -99,6 +107,39 @@ pub(crate) fn books_requests() -> u64 {
 /// Returns how often the outputs were to be reopened.
 pub(crate) fn reopen_requests() -> u64 {
     REOPEN_REQUESTS.load(Ordering::Relaxed)
+}
+
+/// Lets the second signal print the books and close what can be closed, for a program that ends
+/// when [`exit_signal`] is set.
+pub(crate) fn end_with_books() {
+    ENDS_WITH_BOOKS.store(true, Ordering::Relaxed);
+}
+
+/// Exits with 128 plus the signal number: at once, or, if the program [ends with its
+/// books](end_with_books), at the third signal or after [`EXIT_GRACE`].
+pub(crate) fn exit_soon(signal: i32) {
+    let exit = move || {
+        crate::screen::restore();
+        std::process::exit(128 + signal);
+    };
+    let is_first = EXIT_SIGNAL.swap(signal, Ordering::Relaxed) == 0;
+    if !is_first || !ENDS_WITH_BOOKS.load(Ordering::Relaxed) {
+        exit();
+    }
+    let wait = move || {
+        thread::sleep(EXIT_GRACE);
+        exit();
+    };
+    if hw::threads::spawn("exit", wait).is_err() {
+        exit();
+    }
+}
+
+/// Returns the signal that ends the program without waiting, if there was one.
+pub(crate) fn exit_signal() -> Option<u8> {
+    u8::try_from(EXIT_SIGNAL.load(Ordering::Relaxed))
+        .ok()
+        .filter(|&signal| signal > 0)
 }
 
 /// Whether the terminal has hung up; failing to write to it is then not an error.

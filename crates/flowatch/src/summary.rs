@@ -8,7 +8,8 @@ use crate::net_summary::SummaryNet;
 use crate::plan::Plan;
 use crate::run_end::RunEnd;
 use engine::{Books, Count, Report};
-use flow::{FlowDefinition, Record};
+use flow::hash::HashKind;
+use flow::{Collisions, FlowDefinition, MeterOptions, Record};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use wire::{Malformed, NoFlow};
@@ -33,6 +34,7 @@ pub(crate) struct Summary {
     merge_cut: u64,
     /// Records of evicted flows.
     evicted: u64,
+    hash_collisions: SummaryCollisions,
     names: SummaryNames,
     books: SummaryBooks,
     hashes: SummaryHashes,
@@ -71,6 +73,45 @@ pub(crate) struct Summary {
     records_lost: u64,
     per_queue: Vec<SummaryQueue>,
     top_flows: Vec<TopFlow>,
+}
+
+/// What colliding hashes did to tables that had room.
+#[derive(Debug, Serialize)]
+struct SummaryCollisions {
+    /// Flows that did not fit their bucket of a nearly empty table.
+    overflowed: u64,
+    /// Flows that were evicted although the table was not full.
+    evicted: u64,
+    /// What prevents collisions, if there were any.
+    prevention: Option<&'static str>,
+}
+
+impl SummaryCollisions {
+    fn new(plan: &Plan, report: &Report) -> Self {
+        let collisions = report.flows.collisions;
+        Self {
+            overflowed: collisions.overflowed,
+            evicted: collisions.evicted,
+            prevention: collision_prevention(collisions, &plan.engine.meter),
+        }
+    }
+}
+
+/// Returns what prevents collisions, if there were any.
+pub(crate) fn collision_prevention(
+    collisions: Collisions,
+    meter: &MeterOptions,
+) -> Option<&'static str> {
+    if collisions == Collisions::default() {
+        return None;
+    }
+    Some(match (meter.flow, meter.hash) {
+        (FlowDefinition::Rss, _) => {
+            "--flow 5tuple or bidirectional with --hash keyed (anyone can compute the hashes of --flow rss)"
+        }
+        (_, HashKind::Keyed) => "another --seed, or none (who chose the keys knew this one)",
+        _ => "--hash keyed, the default, whose seed is secret",
+    })
 }
 
 /// What became of the names in DNS responses and QUIC handshakes.
@@ -163,6 +204,8 @@ struct SummaryOutput {
     lost: u64,
     /// Of the lost records, those that the output was too slow for.
     too_slow: u64,
+    /// Of the lost records, those that were waiting for the output when it was given up.
+    stuck: u64,
     /// Records that the format cannot express.
     left_out: u64,
     /// The connection of a network output.
@@ -231,6 +274,7 @@ impl Summary {
             merged: collected.merged,
             merge_cut: collected.released_early,
             evicted: report.flows.evicted,
+            hash_collisions: SummaryCollisions::new(plan, report),
             names: SummaryNames::new(report),
             books: SummaryBooks::new(report),
             hashes: SummaryHashes {
@@ -276,6 +320,7 @@ impl Summary {
                     written: output.written,
                     lost: output.lost,
                     too_slow: output.too_slow,
+                    stuck: output.stuck,
                     left_out: output.left_out,
                     net: output.net.as_ref().map(SummaryNet::new),
                 })

@@ -8,11 +8,11 @@ use crate::net_summary;
 use crate::plan::Plan;
 use crate::protocol_name::protocol_name;
 use crate::run_end::RunEnd;
-use crate::summary::{malformed, no_flow};
+use crate::summary::{collision_prevention, malformed, no_flow};
 use crate::top_flows;
 use crate::units;
 use engine::{Level, QueueReport, Report};
-use flow::hash::HashKind;
+use export::printable;
 use flow::{FlowDefinition, Record};
 use hw::schedule::Schedule;
 use std::fmt::Write;
@@ -43,7 +43,7 @@ impl SummaryText<'_> {
         if self.plan.reports.verbose {
             let _ = self.details(&mut text);
         }
-        text
+        printable::lines(&text).into_owned()
     }
 
     fn totals(&self, text: &mut String) -> std::fmt::Result {
@@ -135,7 +135,7 @@ impl SummaryText<'_> {
                 "(too many were held: another part of their flow may have a record of its own)",
             )?;
         }
-        self.weak_hash(text)?;
+        self.collisions(text)?;
         self.hashes(text)?;
         self.gaps(text)?;
         if !self.plan.engine.meter.table.is_exact() {
@@ -185,16 +185,28 @@ impl SummaryText<'_> {
         Ok(())
     }
 
-    /// Warns if the hash caused evictions while the table had free slots.
-    fn weak_hash(&self, text: &mut String) -> std::fmt::Result {
-        let (flows, hash) = (&self.report.flows, self.plan.engine.meter.hash);
-        if flows.evicted == 0 || flows.was_full || hash == HashKind::Keyed {
+    /// Warns if flows collided while the table had room, and says what prevents it.
+    fn collisions(&self, text: &mut String) -> std::fmt::Result {
+        let collisions = self.report.flows.collisions;
+        let Some(prevention) = collision_prevention(collisions, &self.plan.engine.meter) else {
             return Ok(());
-        }
+        };
+        line(
+            text,
+            "hash collisions",
+            collisions.overflowed,
+            "(flows that did not fit their bucket of a nearly empty table)",
+        )?;
+        line(
+            text,
+            "  evicted",
+            collisions.evicted,
+            "(although the table was not full: their records are split)",
+        )?;
         writeln!(
             text,
-            "  Flows were evicted although no table was full: --hash {hash} puts too many of them into one bucket\n  \
-             (--hash keyed does not)."
+            "  Someone may have chosen the keys of these flows to collide under --hash {}: use {prevention}.",
+            self.plan.engine.meter.hash
         )
     }
 
@@ -260,7 +272,7 @@ impl SummaryText<'_> {
                 text,
                 "\n{} records written to {}",
                 units::count(output.written),
-                output.name
+                printable::message(&output.name)
             )?;
             if output.lost > 0 {
                 write!(text, ", {} LOST", units::count(output.lost))?;
@@ -270,6 +282,13 @@ impl SummaryText<'_> {
                     text,
                     " ({} because it was too slow)",
                     units::count(output.too_slow)
+                )?;
+            }
+            if output.stuck > 0 {
+                write!(
+                    text,
+                    " ({} because it was stuck)",
+                    units::count(output.stuck)
                 )?;
             }
             if output.left_out > 0 {

@@ -19,10 +19,10 @@ use engine::{
     EngineError, Input, Measurements, Options, Progress, RecordReceiver, RecordSender, Recycler,
     Report,
 };
-use export::ExportError;
+use export::{ExportError, printable};
 use hw::memory::{Population, defer_population};
 use port::{Limit, Port, PortError};
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -49,6 +49,7 @@ pub(crate) fn run(mut plan: Plan) -> ExitCode {
     if let Err(error) = signals::stop_on_signals(&plan.engine.stop, HangUp::Reopens) {
         return failed(&format!("signals: {error}"));
     }
+    signals::end_with_books();
     plan.notices.iter().for_each(|notice| warn(notice));
     let live = plan.is_live();
     let mut display = ProgressDisplay::choose(&mut plan);
@@ -148,10 +149,15 @@ fn finish(
     {
         warn(fault);
     }
-    if let Err(error) = print_summary(plan, report, &collected, end, records_lost) {
-        return failed(&error.to_string());
+    let printed = print_summary(plan, report, &collected, end, records_lost);
+    if let Err(error) = &printed {
+        warn(&error.to_string());
     }
-    exit_code(plan, report, &collected, records_lost)
+    match signals::exit_signal() {
+        Some(signal) => ExitCode::from(128 + signal),
+        None if printed.is_err() => ExitCode::from(EXIT_FAILED),
+        None => exit_code(plan, report, &collected, records_lost),
+    }
 }
 
 /// What the threads of a run share.
@@ -283,32 +289,25 @@ fn commit_memory<'scope>(
     }
 }
 
-/// Waits for the outputs after the run. There is no time limit, but if an output makes no progress,
-/// a warning tells the user what the program is waiting for.
+/// Waits for the outputs after the run. The collector gives up one that makes no progress; before
+/// that, a warning says what the program waits for.
 fn wait_for_outputs(
     collecting: &ScopedJoinHandle<'_, Option<CollectorReport>>,
     output_status: &OutputStatus,
 ) {
-    let mut last_busy_at = None;
-    let mut since = Instant::now();
-    while !collecting.is_finished() && since.elapsed() < OUTPUT_STALL_WARNING {
+    while !collecting.is_finished() {
         thread::park_timeout(POLL_INTERVAL);
         warn_all(output_status.take_notices());
-        // No output is busy while the collector sorts records.
-        let busy_at = output_status.busy_at();
-        if busy_at.is_none() || busy_at != last_busy_at {
-            (last_busy_at, since) = (busy_at, Instant::now());
+        for waiting in output_status.take_stalled(OUTPUT_STALL_WARNING) {
+            let signals = if signals::is_interrupted() {
+                "once more"
+            } else {
+                "twice"
+            };
+            warn(&format!(
+                "the run has ended, but an output has not accepted all records yet: {waiting}; to exit without them, send SIGINT {signals}"
+            ));
         }
-    }
-    if !collecting.is_finished() {
-        let signals = if signals::is_interrupted() {
-            "once more"
-        } else {
-            "twice"
-        };
-        warn(&format!(
-            "the run has ended, but an output has not accepted all records yet; to exit without them, send SIGINT {signals}"
-        ));
     }
 }
 
@@ -365,7 +364,11 @@ fn open_outputs(plan: &Plan) -> Result<Vec<Output>, ExportError> {
         ..
     } = &plan.outputs;
     for spec in specs {
-        export::check(spec, &schema, options)?;
+        if let Some(bytes) = export::check(spec, &schema, options)?
+            && !plan.reports.quiet
+        {
+            warn(&format!("{spec}: continues the file after {bytes} bytes"));
+        }
     }
     specs
         .iter()
@@ -399,7 +402,7 @@ fn print_summary(
         SummaryArgument::Json => {
             let cpu = cpu.as_secs_f64();
             let summary = Summary::new(plan, report, collected, end, records_lost, cpu);
-            serde_json::to_string(&summary)? + "\n"
+            printable::json(&serde_json::to_string(&summary)?).into_owned() + "\n"
         }
         // A reader that closed the pipe does not want the summary.
         SummaryArgument::Text if plan.reports.quiet || collected.reader_gone => return Ok(()),
@@ -413,12 +416,7 @@ fn print_summary(
         }
         .render(),
     };
-    if plan.records_on_standard_output() {
-        // Standard error may be closed.
-        let _ = io::stderr().lock().write_all(text.as_bytes());
-        return Ok(());
-    }
-    standard_output::print(text)
+    standard_output::print_at_end(text, plan.records_on_standard_output())
 }
 
 fn exit_code(

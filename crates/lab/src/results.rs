@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// Why results cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
-    /// A file cannot be read or written.
+    /// A file cannot be read, or a directory not created.
     #[error("{path}: {error}")]
     File {
         /// The file.
@@ -27,6 +27,9 @@ pub enum ResultsError {
         /// The parser's error.
         error: serde_json::Error,
     },
+    /// A file cannot be written.
+    #[error(transparent)]
+    Write(#[from] export::ExportError),
     /// A plot cannot be drawn.
     #[error(transparent)]
     Plot(#[from] plot::DrawError),
@@ -47,7 +50,7 @@ pub fn write(directory: &Path, outcome: &Outcome) -> Result<Vec<PathBuf>, Result
     let mut written = Vec::new();
     let mut write_file = |name: String, content: &str| {
         let path = directory.join(name);
-        fs::write(&path, content).map_err(|error| file_error(&path, error))?;
+        export::write_file(&path, content.as_bytes())?;
         written.push(path);
         Ok::<(), ResultsError>(())
     };

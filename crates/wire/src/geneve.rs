@@ -1,5 +1,6 @@
 //! GENEVE header (RFC 8926 section 3.4).
 
+use crate::ether_type;
 use crate::field::{byte, u16_at, u24_at};
 use crate::view::view;
 
@@ -12,6 +13,8 @@ mod field {
 
 /// Bits of the first byte that are the length of the options, in units of 4 bytes.
 const OPTIONS_MASK: u8 = 0x3f;
+/// Bits of the second byte that have no meaning.
+const RESERVED_MASK: u8 = 0x3f;
 /// Bits of the first byte below the version.
 const VERSION_SHIFT: u8 = 6;
 
@@ -21,6 +24,24 @@ view! {
 }
 
 impl Geneve<'_> {
+    /// Whether a header that begins with `start` is as senders must write it: the port may be a client's,
+    /// who talks something else.
+    #[must_use]
+    pub const fn is_strict_start([lengths, flags, high, low]: [u8; 4]) -> bool {
+        let protocol = u16::from_be_bytes([high, low]);
+        lengths >> VERSION_SHIFT == 0
+            && flags & RESERVED_MASK == 0
+            && matches!(
+                protocol,
+                ether_type::TRANSPARENT_ETHERNET
+                    | ether_type::IPV4
+                    | ether_type::IPV6
+                    | ether_type::ARP
+                    | ether_type::MPLS
+                    | ether_type::MPLS_UPSTREAM
+            )
+    }
+
     /// Version: 0.
     #[must_use]
     pub const fn version(&self) -> u8 {

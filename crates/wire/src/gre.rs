@@ -4,6 +4,7 @@
 use crate::field::u16_at;
 use crate::packet_view::{Cut, PacketView};
 use crate::view::view;
+use crate::work;
 
 mod field {
     pub(super) const LENGTH: usize = 4;
@@ -28,6 +29,21 @@ mod flag {
 
 /// Bytes of each optional field.
 const WORD: usize = 4;
+
+/// What is wrong with the optional fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// They are cut off.
+    Cut(Cut),
+    /// More source routes than are followed.
+    TooManyRoutes,
+}
+
+impl From<Cut> for Fault {
+    fn from(cut: Cut) -> Self {
+        Self::Cut(cut)
+    }
+}
 
 view! {
     /// View of the fixed part of a GRE header; [`Gre::skip_optional`] drops the rest of it.
@@ -58,21 +74,26 @@ impl<'a> Gre<'a> {
         self.has(flag::SEQUENCE)
     }
 
-    /// Skips the optional fields that the flags announce.
+    /// Skips the optional fields that the flags announce, and decreases `left` by the number of source
+    /// routes.
     ///
     /// # Errors
-    /// [`Cut`] where they are not whole.
-    pub fn skip_optional(&self, rest: PacketView<'a>) -> Result<PacketView<'a>, Cut> {
+    /// [`Fault`] where they are cut off or too many.
+    pub fn skip_optional(
+        &self,
+        rest: PacketView<'a>,
+        left: &mut u8,
+    ) -> Result<PacketView<'a>, Fault> {
         let mut length = WORD * usize::from(self.has(flag::KEY) || self.version() == 1);
         length += WORD * usize::from(self.has(flag::SEQUENCE));
         if self.version() == 1 {
             length += WORD * usize::from(self.has(flag::ACKNOWLEDGEMENT));
-            return rest.skip(length);
+            return Ok(rest.skip(length)?);
         }
         length += WORD * usize::from(self.has(flag::CHECKSUM) || self.has(flag::ROUTING));
         let rest = rest.skip(length)?;
         if self.has(flag::ROUTING) {
-            skip_source_routes(rest)
+            skip_source_routes(rest, left)
         } else {
             Ok(rest)
         }
@@ -80,12 +101,17 @@ impl<'a> Gre<'a> {
 }
 
 /// Drops source route entries up to the empty one that ends them (RFC 1701).
-fn skip_source_routes(mut rest: PacketView<'_>) -> Result<PacketView<'_>, Cut> {
+fn skip_source_routes<'a>(
+    mut rest: PacketView<'a>,
+    left: &mut u8,
+) -> Result<PacketView<'a>, Fault> {
     loop {
+        work::count(work::CALL);
         let (&[family_high, family_low, _offset, length], after) = rest.split::<WORD>()?;
         rest = after.skip(usize::from(length))?;
         if family_high == 0 && family_low == 0 && length == 0 {
             return Ok(rest);
         }
+        *left = left.checked_sub(1).ok_or(Fault::TooManyRoutes)?;
     }
 }

@@ -3,6 +3,7 @@
 use crate::field::{byte, u16_at, u32_at};
 use crate::packet_view::{Cut, PacketView};
 use crate::view::view;
+use crate::work;
 
 mod field {
     pub(super) const LENGTH: usize = 8;
@@ -24,6 +25,8 @@ const EXTENSION: u8 = 0x04;
 const T_PDU: u8 = 0xff;
 /// Bytes of the optional word: sequence number, N-PDU number, type of the first extension.
 const OPTIONAL_LENGTH: usize = 4;
+/// Bit of the first byte that is 0.
+const SPARE: u8 = 0x08;
 /// Units in which extension headers tell their length, in bytes.
 const EXTENSION_UNIT: usize = 4;
 
@@ -34,6 +37,8 @@ pub enum Fault {
     Cut(Cut),
     /// An extension header of length 0: where the next one begins is unknown.
     EmptyExtension,
+    /// More extension headers than are followed.
+    TooManyExtensions,
 }
 
 impl From<Cut> for Fault {
@@ -59,6 +64,12 @@ impl<'a> GtpU<'a> {
             && byte::<{ field::MESSAGE_TYPE }, _>(self.0) == T_PDU
     }
 
+    /// Whether the bit that has no meaning is 0, as senders must set it.
+    #[must_use]
+    pub const fn is_strict(&self) -> bool {
+        self.flags() & SPARE == 0
+    }
+
     /// Bytes after the fixed part.
     #[must_use]
     pub const fn payload_length(&self) -> usize {
@@ -71,11 +82,16 @@ impl<'a> GtpU<'a> {
         u32_at::<{ field::TUNNEL }, _>(self.0)
     }
 
-    /// Drops the optional word and the extension headers from `rest`.
+    /// Drops the optional word and the extension headers from `rest`, and decreases `left` by the number of
+    /// the latter.
     ///
     /// # Errors
     /// [`Fault`] where they are cut off or damaged.
-    pub fn skip_optional(&self, rest: PacketView<'a>) -> Result<PacketView<'a>, Fault> {
+    pub fn skip_optional(
+        &self,
+        rest: PacketView<'a>,
+        left: &mut u8,
+    ) -> Result<PacketView<'a>, Fault> {
         if self.flags() & OPTIONAL_MASK == 0 {
             return Ok(rest);
         }
@@ -86,6 +102,8 @@ impl<'a> GtpU<'a> {
             first
         };
         while next != 0 {
+            work::count(work::CALL);
+            *left = left.checked_sub(1).ok_or(Fault::TooManyExtensions)?;
             let (&[units], _) = rest.split::<1>()?;
             let Some(to_type) = (usize::from(units) * EXTENSION_UNIT).checked_sub(1) else {
                 return Err(Fault::EmptyExtension);

@@ -11,6 +11,7 @@ pub enum Decapsulate {
     /// Also looks through MPLS labels and PPPoE, to the outermost IP header there.
     Link,
     /// Walks to the innermost IP header: through MPLS, PPPoE, IP in IP, GRE, VXLAN, GENEVE, GTP-U and Teredo.
+    /// (The authentication header, RFC 4302, is no tunnel: it is always walked.)
     ///
     /// A fragment of a tunnel's packet is not opened, so that all fragments of one packet stay in
     /// one flow. Where the packet inside is damaged, cut off or of another kind, the last good
@@ -71,10 +72,10 @@ pub struct Outline {
     pub payload: u32,
     /// Bytes of the payload on the wire, without padding and trailers.
     pub payload_length: u32,
-    /// The innermost encapsulation that was opened.
+    /// The innermost encapsulation around its IP header. One that holds no IP packet does not count.
     pub tunnel: Tunnel,
-    /// The top label of the last MPLS stack that was opened, with [`Outline::MPLS_PRESENT`]; 0
-    /// for none.
+    /// The top label of the last MPLS stack before its IP header, with [`Outline::MPLS_PRESENT`]; 0 for
+    /// none.
     pub mpls_label: u32,
 }
 

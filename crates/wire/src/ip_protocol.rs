@@ -35,13 +35,14 @@ pub const HOST_IDENTITY: u8 = 139;
 /// Shim6.
 pub const SHIM6: u8 = 140;
 
-/// Whether the walk parses what follows the IP header: ports, an ICMP type, or a tunnelled packet.
-/// (For IPv4, where the numbers of IPv6 extension headers are payload.)
+/// Whether the walk parses what follows the IP header: ports, an ICMP type, a tunnelled packet, or what an
+/// authentication header precedes. (For IPv4, where the numbers of other IPv6 extension headers are
+/// payload.)
 #[inline]
 #[must_use]
 pub const fn is_looked_into(protocol: u8) -> bool {
     matches!(
         protocol,
-        TCP | UDP | SCTP | ICMP | ICMPV6 | IPV4 | IPV6 | GRE | MPLS
+        TCP | UDP | SCTP | ICMP | ICMPV6 | IPV4 | IPV6 | GRE | MPLS | AUTHENTICATION
     )
 }

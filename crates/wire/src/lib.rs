@@ -40,8 +40,10 @@ pub mod toeplitz;
 pub mod udp;
 pub mod vlan;
 pub mod vxlan;
+pub mod work;
 
 mod field;
+mod guess;
 mod named;
 mod view;
 mod walk;
@@ -55,4 +57,6 @@ pub use malformed::Malformed;
 pub use no_flow::NoFlow;
 pub use packet_info::PacketInfo;
 pub use toeplitz::Toeplitz;
-pub use walk::{MAX_ENCAPSULATIONS, MAX_EXTENSION_HEADERS, dissect};
+pub use walk::{
+    MAX_ENCAPSULATIONS, MAX_EXTENSION_HEADERS, MAX_MPLS_LABELS, MAX_VLAN_TAGS, dissect,
+};

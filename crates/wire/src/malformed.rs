@@ -8,18 +8,24 @@ named! {
     /// A header counts as truncated only if the packet itself ends inside it: what the snaplen cut
     /// off is no fault of the packet. Faults in tunnels and what they carry are found only
     /// by [`Decapsulate::Innermost`](crate::Decapsulate::Innermost), those after MPLS and PPPoE
-    /// only by [`Decapsulate::Link`](crate::Decapsulate::Link) and deeper.
+    /// only by [`Decapsulate::Link`](crate::Decapsulate::Link) and deeper. A UDP port does not prove a
+    /// tunnel, nor does a pseudowire say what it carries: faults behind them count if the tunnel's header
+    /// is right in every bit, or if an IP header was found inside.
     pub enum Malformed {
         /// The frame ends inside its link-layer header (Ethernet, PPP, cooked, loopback).
         LinkHeaderTruncated => "link_header_truncated",
         /// The frame ends inside a VLAN tag (IEEE 802.1Q).
         VlanTruncated => "vlan_truncated",
+        /// More VLAN tags than [`MAX_VLAN_TAGS`](crate::MAX_VLAN_TAGS).
+        VlanTooManyTags => "vlan_too_many_tags",
         /// An IEEE 802.3 length says more bytes than follow it.
         LlcLengthTooLong => "llc_length_too_long",
         /// The frame ends inside its LLC or SNAP header.
         LlcTruncated => "llc_truncated",
         /// The frame ends inside its MPLS labels, before one that is the bottom of the stack.
         MplsTruncated => "mpls_truncated",
+        /// More MPLS labels than [`MAX_MPLS_LABELS`](crate::MAX_MPLS_LABELS).
+        MplsTooManyLabels => "mpls_too_many_labels",
         /// The frame ends inside its PPPoE header.
         PppoeTruncated => "pppoe_truncated",
         /// PPPoE version or type is not 1 (RFC 2516 section 4).
@@ -44,6 +50,11 @@ named! {
         Ipv4TotalLengthTooLong => "ipv4_total_length_too_long",
         /// An IPv4 fragment ends beyond the 65,535 bytes that a datagram can have.
         Ipv4FragmentTooFar => "ipv4_fragment_too_far",
+        /// The IPv4 packet ends inside an authentication header (RFC 4302).
+        AuthenticationTruncated => "authentication_truncated",
+        /// More authentication headers in IPv4 than
+        /// [`MAX_EXTENSION_HEADERS`](crate::MAX_EXTENSION_HEADERS).
+        AuthenticationTooMany => "authentication_too_many",
         /// The packet ends inside the 40 bytes of an IPv6 header.
         Ipv6Truncated => "ipv6_truncated",
         /// Announced as IPv6, but its version is not 6.
@@ -54,7 +65,8 @@ named! {
         Ipv6ExtensionTruncated => "ipv6_extension_truncated",
         /// A hop-by-hop options header that is not the first one (RFC 8200 section 4.1).
         Ipv6HopByHopNotFirst => "ipv6_hop_by_hop_not_first",
-        /// More extension headers than [`MAX_EXTENSION_HEADERS`](crate::MAX_EXTENSION_HEADERS).
+        /// More extension headers in a frame than
+        /// [`MAX_EXTENSION_HEADERS`](crate::MAX_EXTENSION_HEADERS).
         Ipv6TooManyExtensions => "ipv6_too_many_extensions",
         /// An IPv6 fragment ends beyond the 65,535 bytes that a payload can have.
         Ipv6FragmentTooFar => "ipv6_fragment_too_far",
@@ -78,6 +90,9 @@ named! {
         GreTruncated => "gre_truncated",
         /// A GRE version other than 0 (RFC 2784) and 1 (PPTP, RFC 2637).
         GreBadVersion => "gre_bad_version",
+        /// More GRE source routes (RFC 1701) than
+        /// [`MAX_EXTENSION_HEADERS`](crate::MAX_EXTENSION_HEADERS).
+        GreTooManyRoutes => "gre_too_many_routes",
         /// The packet ends inside its ERSPAN header.
         ErspanTruncated => "erspan_truncated",
         /// The packet ends inside its VXLAN header.
@@ -88,6 +103,9 @@ named! {
         GtpUTruncated => "gtp_u_truncated",
         /// A GTP-U extension header of length 0 (3GPP TS 29.281 section 5.2.1).
         GtpUExtensionEmpty => "gtp_u_extension_empty",
+        /// More GTP-U extension headers than
+        /// [`MAX_EXTENSION_HEADERS`](crate::MAX_EXTENSION_HEADERS).
+        GtpUTooManyExtensions => "gtp_u_too_many_extensions",
         /// The packet ends inside a Teredo authentication or origin header.
         TeredoTruncated => "teredo_truncated",
         /// The Ethernet header that a tunnel or a pseudowire carries is cut off.

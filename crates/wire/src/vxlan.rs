@@ -35,6 +35,20 @@ view! {
 }
 
 impl Vxlan<'_> {
+    /// Whether a header that begins with `start` is as RFC 7348 has it: the port may be a client's, who
+    /// talks something else.
+    #[must_use]
+    pub const fn is_strict_start(start: [u8; 4]) -> bool {
+        matches!(start, [FLAG_NETWORK, 0, 0, 0])
+    }
+
+    /// The same of VXLAN-GPE, with a next protocol or without.
+    #[must_use]
+    pub const fn is_strict_gpe_start(start: [u8; 4]) -> bool {
+        const WITH_PROTOCOL: u8 = FLAG_NETWORK | FLAG_NEXT_PROTOCOL;
+        matches!(start, [WITH_PROTOCOL, 0, 0, 1..=3]) || Self::is_strict_start(start)
+    }
+
     /// Whether the flag that every VXLAN header must have is set.
     #[must_use]
     pub const fn is_valid(&self) -> bool {

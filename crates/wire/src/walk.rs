@@ -10,7 +10,7 @@ mod tunnel;
 use crate::packet_view::{Cut, PacketView};
 use crate::{
     Decapsulate, FlowKey, Fragment, Headers, LinkType, Malformed, NoFlow, Outline, Tunnel, icmp,
-    ip_protocol,
+    ip_protocol, work,
 };
 
 /// Maximum number of encapsulations that the walk follows: each stack of MPLS labels, PPPoE header,
@@ -19,8 +19,16 @@ use crate::{
 /// Deeper than real networks, and it bounds the work per packet.
 pub const MAX_ENCAPSULATIONS: u8 = 8;
 
-/// Maximum number of extension headers of one IPv6 packet.
+/// Maximum number of extension headers of one frame: of IPv6, of GTP-U, source routes of GRE, and
+/// authentication headers in IPv4.
 pub const MAX_EXTENSION_HEADERS: u8 = 16;
+
+/// Maximum number of VLAN tags of one frame. Networks use two, also within a tunnel; the key has room for
+/// these.
+pub const MAX_VLAN_TAGS: u8 = 8;
+
+/// Maximum number of MPLS labels of one frame. Routers push about ten.
+pub const MAX_MPLS_LABELS: u8 = 16;
 
 /// Reads the headers of `frame`, of which `wire_length` bytes were on the wire.
 ///
@@ -60,6 +68,23 @@ enum Layer {
 /// The next layer and the bytes from there on; `None` where the walk ends.
 type Step<'a> = Option<(Layer, PacketView<'a>)>;
 
+/// What makes the walk follow a guess.
+#[derive(Clone, Copy, Debug)]
+enum Guess {
+    /// The number of a UDP port.
+    Port,
+    /// The first bytes of a pseudowire.
+    Pseudowire,
+}
+
+/// A guess that neither a strict header nor an IP header has confirmed yet.
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    guess: Guess,
+    /// The fault before it: those behind it are none if the guess is wrong.
+    malformed: Option<Malformed>,
+}
+
 /// The state of a walk.
 struct Walk {
     headers: Headers,
@@ -68,6 +93,16 @@ struct Walk {
     has_key: bool,
     /// Encapsulations opened so far.
     encapsulations: u8,
+    /// VLAN tags, MPLS labels and extension headers walked so far.
+    tags: u8,
+    labels: u8,
+    extensions: u8,
+    /// The innermost encapsulation opened so far, which counts once an IP header is found inside.
+    tunnel: Tunnel,
+    /// The label of the last MPLS stack, which counts likewise.
+    mpls_label: u32,
+    /// Set where the walk follows a guess.
+    doubt: Option<Doubt>,
     /// ICMP type and code of the packet that gave the key.
     icmp_type_code: Option<u16>,
     /// VLAN tags of the current Ethernet frame.
@@ -83,6 +118,12 @@ impl Walk {
             decapsulate,
             has_key: false,
             encapsulations: 0,
+            tags: 0,
+            labels: 0,
+            extensions: 0,
+            tunnel: Tunnel::None,
+            mpls_label: 0,
+            doubt: None,
             icmp_type_code: None,
             vlan: [0; 2],
             frame: 0,
@@ -94,6 +135,7 @@ impl Walk {
         self.frame = frame.as_ptr().addr();
         let mut step = self.link_type(link, packet);
         while let Some((layer, packet)) = step {
+            work::count(work::CALL);
             step = match layer {
                 Layer::Ethernet => self.ethernet(packet),
                 Layer::EtherType(ether_type) => self.ether_type(ether_type, packet),
@@ -112,6 +154,9 @@ impl Walk {
                 Layer::Teredo => self.teredo(packet),
             };
         }
+        if let Some(doubt) = self.doubt {
+            self.reject(doubt);
+        }
         if let ip_protocol::ICMP | ip_protocol::ICMPV6 = self.headers.key.protocol {
             self.headers.icmp_type_code = self.icmp_type_code.unwrap_or(icmp::UNKNOWN);
         }
@@ -121,10 +166,11 @@ impl Walk {
     /// Takes the key of a valid IP header and forgets what an outer one gave.
     fn take_key(&mut self, key: FlowKey, fragment: Fragment, header: PacketView<'_>) {
         self.has_key = true;
+        self.doubt = None;
         self.headers.outline = Outline {
             network: self.place(header),
-            tunnel: self.headers.outline.tunnel,
-            mpls_label: self.headers.outline.mpls_label,
+            tunnel: self.tunnel,
+            mpls_label: self.mpls_label,
             ..Outline::default()
         };
         self.headers.key = FlowKey {
@@ -153,8 +199,37 @@ impl Walk {
             return self.malformed(Malformed::EncapsulationTooDeep);
         }
         self.encapsulations += 1;
-        self.headers.outline.tunnel = tunnel;
+        self.tunnel = tunnel;
         Some((layer, packet))
+    }
+
+    /// Follows a guess: what is found counts only if it proves right.
+    fn doubt(&mut self, guess: Guess) {
+        self.doubt = self.doubt.or(Some(Doubt {
+            guess,
+            malformed: self.headers.malformed,
+        }));
+    }
+
+    /// Whether the walk may be in something that is no tunnel.
+    const fn is_in_doubt(&self) -> bool {
+        self.doubt.is_some()
+    }
+
+    /// The header of a tunnel is right in every bit: what follows is no guess.
+    fn confirm(&mut self) {
+        self.doubt = None;
+    }
+
+    /// Takes back what a guess found that nothing confirmed.
+    #[cold]
+    fn reject(&mut self, doubt: Doubt) {
+        self.headers.malformed = doubt.malformed;
+        // The port may be anyone's, but labels are no guess: behind them the snaplen cut something.
+        self.headers.truncated &= matches!(doubt.guess, Guess::Pseudowire);
+        if self.headers.no_flow == Some(NoFlow::Malformed) {
+            self.headers.no_flow = Some(NoFlow::OtherProtocol);
+        }
     }
 
     /// Ends the walk: no flow, for `reason`.

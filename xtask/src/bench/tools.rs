@@ -149,6 +149,8 @@ impl Tool {
                     &[
                         "watch",
                         "-q",
+                        // Runs follow each other.
+                        "--overwrite",
                         "-r",
                         &capture,
                         "--flow",

@@ -5,7 +5,8 @@ mod value;
 
 use self::flags::{flags, rare_flags};
 use self::value::{
-    class_count, cold_value, flow_value, has_option, optional, side_value, syn_option, window,
+    class_count, cold_value, flow_value, has_option, missed_bytes, optional, side_value,
+    syn_option, window,
 };
 use super::part::Part;
 use super::value::{AnalysisValue, number, seconds};
@@ -286,7 +287,7 @@ fn data(visitor: &mut impl ColumnVisitor) {
             })
         },
     );
-    visitor.side_columns(metadata!("tcpMissedBytes", None, Number, "bytes", "", "Bytes that the other side acknowledged but that were never seen: they were lost in the capture or before it. Bytes before the side's first packet seen do not count."), |it, side| cold_value(it, side, |tcp, cold| tcp.missed_bytes(cold)));
+    visitor.side_columns(metadata!("tcpMissedBytes", None, Number, "bytes", "", "Bytes that the other side acknowledged but that were never seen: they were lost in the capture or before it. Bytes before the side's first packet seen do not count, and neither does a FIN."), missed_bytes);
     visitor.side_columns(
         metadata!(
             "tcpSegmentMinimumBytes",

@@ -60,7 +60,7 @@ fn tunnel(visitor: &mut impl ColumnVisitor) {
         label if label & Outline::MPLS_PRESENT == 0 => AnalysisValue::None,
         label => number(label & !Outline::MPLS_PRESENT),
     });
-    visitor.flow_column(metadata!("tunnel", None, Word, "", "", "Innermost tunnel of the first packet: mpls, pppoe, ip-in-ip, gre, vxlan, geneve, gtp-u or teredo. Requires `--decapsulate`."), |it, _| match it.volume.tunnel {
+    visitor.flow_column(metadata!("tunnel", None, Word, "", "", "Innermost tunnel of the first packet: mpls, pppoe, ip-in-ip, gre, vxlan, geneve, gtp-u or teredo; only one that holds an IP packet. Requires `--decapsulate`."), |it, _| match it.volume.tunnel {
         Tunnel::None => AnalysisValue::None,
         tunnel => AnalysisValue::Word(tunnel.name()),
     });

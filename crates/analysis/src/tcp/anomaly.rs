@@ -102,8 +102,10 @@ pub(super) struct Evidence {
     pub(super) rtt_ns: u64,
     /// Estimate of the sender's retransmission timeout.
     pub(super) rto_ns: u64,
-    /// Whether duplicate ACKs have requested it.
+    /// Whether duplicate ACKs have requested it, or one of the segments of the same recovery.
     pub(super) has_duplicate_acks: bool,
+    /// Whether three duplicate ACKs have requested its first byte.
+    pub(super) is_requested: bool,
 }
 
 /// The longest delay of a copy while no round trip is known. Retransmission timers and the timer of the
@@ -142,15 +144,19 @@ impl Evidence {
     ///
     /// A copy keeps its identification, but so may a retransmission (RFC 1122 section 3.2.1.5), and a
     /// sender may give all packets the same one (RFC 6864 section 4.1). What tells them apart is time: a
-    /// copy takes another way through the network, a retransmission waits for a round trip or a timer.
+    /// copy takes another way through the network, a retransmission waits for a round trip or a timer. The
+    /// round trips measured may be too long, because receivers delay ACKs, so one that duplicate ACKs
+    /// requested since it was sent is not a copy.
     fn is_copy_of(&self, sent_info: &SentInfo) -> bool {
         let delay_max_ns = match self.rtt_ns {
             0 => COPY_DELAY_MAX_NS,
             rtt_ns => rtt_ns / 2,
         };
+        let was_requested = self.is_requested && !sent_info.is_retransmission;
         self.identification == sent_info.identification
             && !sent_info.is_lower_bound
             && sent_info.age_ns < delay_max_ns
+            && !was_requested
     }
 
     /// Returns the class of the segment.
@@ -162,8 +168,8 @@ impl Evidence {
     /// |---|---|
     /// | repeats the last byte, and the window is closed or all data acknowledged | flow control |
     /// | no earlier or later segment is kept to compare with | unknown |
-    /// | seen before with the same identification or without one, within half a round trip (10 ms if none is known) | duplicate |
-    /// | fills a hole with an identification before the next segment's (if they are not sequential: within a round trip, and no duplicate ACKs) | reordering |
+    /// | seen before with the same identification or without one, within half a round trip (10 ms if none is known), and not requested by duplicate ACKs since it was sent | duplicate |
+    /// | fills a hole within the retransmission timeout, with an identification before the next segment's (if they are not sequential: within a round trip, and no duplicate ACKs) | reordering |
     /// | the retransmission timeout has passed | timeout, unnecessary if its bytes had been acknowledged |
     /// | duplicate ACKs | fast retransmit, unnecessary if its bytes had been acknowledged |
     /// | anything else | unknown |
@@ -178,8 +184,9 @@ impl Evidence {
             if self.is_copy_of(&sent_info) {
                 return Class::Duplicate;
             }
-        } else if !sent_info.is_lower_bound {
-            // Reordered, or retransmitted. A retransmission takes at least a round trip.
+        } else if !sent_info.is_lower_bound && sent_info.age_ns < self.rto_ns {
+            // Reordered, or retransmitted. A retransmission takes at least a round trip. It may keep its
+            // identification, so that after the timeout this does not show the order of sending.
             let is_soon = sent_info.age_ns < self.rtt_ns && !self.has_duplicate_acks;
             if self.was_sent_before(&sent_info).unwrap_or(is_soon) {
                 return Class::Reordering;
@@ -212,12 +219,14 @@ mod tests {
             sent_info: Some(SentInfo {
                 age_ns: 5 * MS,
                 is_lower_bound: false,
+                is_retransmission: false,
                 identification: 7,
                 previous_identification: 6,
             }),
             rtt_ns: 20 * MS,
             rto_ns: 200 * MS,
             has_duplicate_acks: false,
+            is_requested: false,
         }
     }
 
@@ -272,6 +281,45 @@ mod tests {
         is(unnumbered, Class::Unknown, |it| {
             (it.identification, it.is_lower_bound) = (0, true);
         });
+    }
+
+    /// The round trips may be measured too long.
+    #[test]
+    fn a_segment_that_duplicate_acks_requested_is_no_copy_of_the_first_one() {
+        let requested = Evidence {
+            has_duplicate_acks: true,
+            is_requested: true,
+            ..seen()
+        };
+        for is_retransmission in [false, true] {
+            let class = class_with(requested, |it| {
+                (it.identification, it.is_retransmission) = (8, is_retransmission);
+            });
+            let expected = match is_retransmission {
+                true => Class::Duplicate,
+                false => Class::FastRetransmit,
+            };
+            assert_eq!(class, expected);
+        }
+        let recovering = Evidence {
+            has_duplicate_acks: true,
+            ..seen()
+        };
+        let class = class_with(recovering, |it| it.identification = 8);
+        assert_eq!(class, Class::Duplicate);
+    }
+
+    #[test]
+    fn a_hole_filled_after_the_timeout_is_retransmitted_with_any_identification() {
+        for identification in [1, 5, 7, 8, 9, 0] {
+            let filling = Evidence {
+                was_seen: false,
+                identification,
+                ..seen()
+            };
+            let class = class_with(filling, |it| it.age_ns = 200 * MS);
+            assert_eq!(class, Class::Timeout, "{identification}");
+        }
     }
 
     #[test]

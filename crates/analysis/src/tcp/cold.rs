@@ -205,9 +205,20 @@ impl TcpSide {
     }
 
     /// Returns the bytes that the probe missed: acknowledged but never seen.
-    #[must_use]
-    pub fn missed_bytes(&self, cold: &TcpCold) -> u64 {
-        self.missed_in_holes(cold) + cold.anomalies.given_up_bytes
+    ///
+    /// If the peer sent a FIN, and of the end of this side nothing was seen, the last sequence number that
+    /// the peer acknowledged is that of this side's FIN, also behind data that was missed.
+    pub(super) fn missed_bytes(&self, peer: &Self, cold: &TcpCold) -> u64 {
+        let missed = self.missed_in_holes(cold);
+        let last = self.next.wrapping_sub(1);
+        let ends_with_fin = missed > 0
+            && peer.flags & flag::FIN != 0
+            && self.has_none_of(FIN | RST)
+            && self.flags & flag::FIN == 0
+            && self.missed_below(cold) == self.next
+            && cold.holes.ends_at(self.next)
+            && after(last, self.start);
+        missed - u64::from(ends_with_fin) + cold.anomalies.given_up_bytes
     }
 }
 

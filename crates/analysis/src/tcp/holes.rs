@@ -92,6 +92,11 @@ impl Holes {
         self.iter().any(|hole| *hole == [from, to])
     }
 
+    /// Returns whether there is a hole up to `to`.
+    pub(super) fn ends_at(&self, to: u32) -> bool {
+        self.iter().any(|hole| hole[1] == to)
+    }
+
     /// Removes the bytes below `acknowledged`.
     pub(super) fn remove_below(&mut self, acknowledged: u32) {
         for [from, to] in &mut self.0 {

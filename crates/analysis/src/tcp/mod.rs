@@ -125,6 +125,14 @@ impl Tcp {
         limits | if is_cut { limit::OPTIONS } else { 0 }
     }
 
+    /// Returns the bytes of a side that the probe missed: acknowledged but never seen. `cold` is the cold
+    /// state of the side.
+    #[must_use]
+    pub fn missed_bytes(&self, side: usize, cold: &TcpCold) -> u64 {
+        let (this, peer) = (&self.sides[side & 1], &self.sides[side & 1 ^ 1]);
+        this.missed_bytes(peer, cold)
+    }
+
     /// Returns whether a SYN was seen, and thus the beginning of the flow.
     #[must_use]
     pub fn has_syn(&self) -> bool {
@@ -137,6 +145,13 @@ impl Tcp {
         self.sides
             .iter()
             .any(|side| side.limits & limit::RESET != 0)
+    }
+
+    /// Returns whether both sides sent a FIN, or one a reset that the other accepts.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        let [first, second] = &self.sides;
+        first.flags & second.flags & flag::FIN != 0 || self.was_reset()
     }
 
     /// Returns whether the SYN of `side` with this sequence number is that of the known connection:
@@ -328,6 +343,10 @@ fn handle_any_syn(
             this.restart(pool);
         }
         this.begin(start);
+        // A reset ended the connection before, or refused an earlier SYN of this one.
+        for side in [&mut *this, &mut *peer] {
+            side.limits &= !limit::RESET;
+        }
     }
     if has_ack {
         this.handle_syn_ack(peer, time_ns);

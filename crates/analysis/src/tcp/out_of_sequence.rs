@@ -190,6 +190,7 @@ impl Observed {
         let is_last_byte_again = length == 1 && end == this.next && repeated_bytes == 1;
         let is_acknowledged = this.flags & flag::ACKNOWLEDGED != 0;
         let is_recovering = this.flags & flag::IN_RECOVERY != 0;
+        let has_duplicate_acks = this.duplicate_acks >= DUPLICATE_ACK_THRESHOLD;
         let evidence = Evidence {
             is_probe: is_last_byte_again
                 && (peer.has_zero_window() || this.acknowledged == this.next),
@@ -199,7 +200,8 @@ impl Observed {
             sent_info: this.sent.find(start, time_ns),
             rtt_ns: this.srtt.path_rtt_ns(&peer.srtt),
             rto_ns: this.srtt.rto_ns(&peer.srtt),
-            has_duplicate_acks: is_recovering || this.duplicate_acks >= DUPLICATE_ACK_THRESHOLD,
+            has_duplicate_acks: is_recovering || has_duplicate_acks,
+            is_requested: has_duplicate_acks && start == this.acknowledged,
         };
         Self {
             new_bytes,
@@ -265,6 +267,8 @@ impl TcpSide {
     /// Starts the sequence numbers anew at `start`, which is too far away to follow the known ones.
     fn jump_to(&mut self, start: u32, pool: &mut TcpColdPool) {
         self.limits |= limit::JUMP;
+        // A reset was one of the other sequence numbers, which someone may have forged with it.
+        self.limits &= !limit::RESET;
         let from_syn = self.flags & flag::FROM_SYN;
         self.restart(pool);
         self.begin(start);

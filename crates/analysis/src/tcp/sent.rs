@@ -59,6 +59,10 @@ impl SentSegment {
         (self.packed[1] >> u16::BITS) as u16
     }
 
+    const fn is_retransmitted(&self) -> bool {
+        self.packed[1] & (RETRANSMITTED >> u32::BITS) as u32 != 0
+    }
+
     const fn set_retransmitted(&mut self) {
         self.packed[1] |= (RETRANSMITTED >> u32::BITS) as u32;
     }
@@ -89,6 +93,8 @@ pub(super) struct SentInfo {
     pub(super) age_ns: u64,
     /// Whether the segment is older than `age_ns`, by an unknown amount.
     pub(super) is_lower_bound: bool,
+    /// Whether the segment was itself a retransmission.
+    pub(super) is_retransmission: bool,
     /// IPv4 identification of the segment, 0 if unknown.
     pub(super) identification: u16,
     /// IPv4 identification of the segment before it, 0 if unknown.
@@ -212,6 +218,7 @@ impl SentList {
         Some(SentInfo {
             age_ns: segment.age_ns(now_ns),
             is_lower_bound: is_older,
+            is_retransmission: segment.is_retransmitted(),
             identification: if is_older {
                 0
             } else {

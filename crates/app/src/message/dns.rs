@@ -2,6 +2,7 @@
 
 use super::reader::Reader;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use wire::work;
 
 /// The most characters of a name as text: each of its 255 bytes may need four.
 pub const NAME_TEXT_MAX: usize = 4 * 255;
@@ -19,6 +20,9 @@ pub const ADDRESSES_MAX: usize = 32;
 
 /// The most records of a message that are read.
 const RECORDS_MAX: u16 = 512;
+
+/// The most labels of a message that are read: those of its names in records and further questions.
+const LABELS_MAX: u16 = 1024;
 
 /// Record types (IANA).
 pub mod record_type {
@@ -73,6 +77,20 @@ impl Name {
         }
         self.length += if is_unescaped { label.len() } else { 0 };
         is_unescaped.then_some(())
+    }
+
+    /// Appends a byte as `\DDD`.
+    #[inline]
+    fn push_number(&mut self, byte: u8) -> Option<()> {
+        let slots: &mut [u8; 4] = self.text.get_mut(self.length..)?.first_chunk_mut()?;
+        *slots = [
+            b'\\',
+            b'0' + byte / 100,
+            b'0' + byte / 10 % 10,
+            b'0' + byte % 10,
+        ];
+        self.length += slots.len();
+        Some(())
     }
 
     fn push(&mut self, bytes: &[u8]) -> Option<()> {
@@ -154,6 +172,12 @@ pub struct Message {
     pub has_more_addresses: bool,
     /// Whether the whole message could be read.
     pub is_complete: bool,
+    /// Whether it has more records or labels than are read.
+    pub is_too_long: bool,
+    /// The number of records that were read.
+    pub records: u16,
+    /// The number of labels and pointers in the name of the first question.
+    pub labels: u16,
 }
 
 impl Message {
@@ -176,7 +200,7 @@ impl Message {
         self.reset(header);
         let mut reader = Reader::new(&bytes[Header::LENGTH..]);
         if header.counts[0] > 0 {
-            read_name(bytes, &mut reader, &mut self.name)?;
+            self.labels = read_name(bytes, &mut reader, &mut self.name)?;
             self.question = Some(reader.u16()?);
             reader.u16()?;
         }
@@ -194,6 +218,9 @@ impl Message {
         self.addresses_count = 0;
         self.has_more_addresses = false;
         self.is_complete = false;
+        self.is_too_long = false;
+        self.records = 0;
+        self.labels = 0;
     }
 
     /// A message with nothing but a header.
@@ -210,13 +237,18 @@ impl Message {
             addresses_count: 0,
             has_more_addresses: false,
             is_complete: false,
+            is_too_long: false,
+            records: 0,
+            labels: 0,
         }
     }
 
     /// Reads the available records.
     fn read_records(&mut self, reader: &mut Reader<'_>) {
         let [questions, records @ ..] = self.header.counts;
-        if skip_questions(reader, questions).is_none() {
+        let mut labels = LABELS_MAX;
+        if skip_questions(reader, questions, &mut labels).is_none() {
+            self.is_too_long = questions > RECORDS_MAX || labels == 0;
             return;
         }
         let [answers, authorities, additional] = records.map(u32::from);
@@ -224,7 +256,7 @@ impl Message {
         let mut least = u32::MAX;
         let mut read = 0;
         while read < records.min(u32::from(RECORDS_MAX))
-            && let Some((kind, ttl, content)) = read_record(reader)
+            && let Some((kind, ttl, content)) = read_record(reader, &mut labels)
         {
             if read < answers {
                 least = least.min(ttl);
@@ -246,7 +278,9 @@ impl Message {
             }
             read += 1;
         }
+        self.records = read as u16;
         self.is_complete = read == records;
+        self.is_too_long = !self.is_complete && (read == u32::from(RECORDS_MAX) || labels == 0);
         self.ttl_s = (answers > 0 && read >= answers).then_some(least);
     }
 
@@ -299,10 +333,14 @@ pub fn question<'a>(message: &[u8], question: &'a mut [u8; QUESTION_MAX]) -> Opt
     Some(copy)
 }
 
-/// Skips the questions after the first one.
-fn skip_questions(reader: &mut Reader<'_>, questions: u16) -> Option<()> {
-    for _ in 1..questions.min(RECORDS_MAX) {
-        skip_name(reader)?;
+/// Skips the questions after the first one. `None` if one is cut off or if there are too many: what follows
+/// is not where the records begin.
+fn skip_questions(reader: &mut Reader<'_>, questions: u16, labels: &mut u16) -> Option<()> {
+    if questions > RECORDS_MAX {
+        return None;
+    }
+    for _ in 1..questions {
+        skip_name(reader, labels)?;
         reader.u32()?;
     }
     Some(())
@@ -310,19 +348,21 @@ fn skip_questions(reader: &mut Reader<'_>, questions: u16) -> Option<()> {
 
 /// Reads type, TTL and data of the next record (RFC 1035 section 4.1.3).
 #[inline]
-fn read_record<'a>(reader: &mut Reader<'a>) -> Option<(u16, u32, &'a [u8])> {
-    skip_name(reader)?;
+fn read_record<'a>(reader: &mut Reader<'a>, labels: &mut u16) -> Option<(u16, u32, &'a [u8])> {
+    skip_name(reader, labels)?;
     let kind = reader.u16()?;
     reader.u16()?;
     Some((kind, reader.u32()?, reader.vector16()?))
 }
 
-/// Skips a name.
-fn skip_name(reader: &mut Reader<'_>) -> Option<()> {
+/// Skips a name, and decreases `labels` by the number of its labels. `None` if that is not enough.
+fn skip_name(reader: &mut Reader<'_>, labels: &mut u16) -> Option<()> {
     loop {
+        work::count(work::CALL);
         match reader.u8()? {
             0 => return Some(()),
             length @ 1..=63 => {
+                *labels = labels.checked_sub(1)?;
                 reader.take(usize::from(length))?;
             }
             192.. => {
@@ -335,11 +375,14 @@ fn skip_name(reader: &mut Reader<'_>) -> Option<()> {
 }
 
 /// Reads the name at the position of `reader` in `message` and follows its pointers. It writes to
-/// `name`, which must be empty, because a `Name` is a kilobyte.
-fn read_name<'a>(message: &'a [u8], reader: &mut Reader<'a>, name: &mut Name) -> Option<()> {
+/// `name`, which must be empty, because a `Name` is a kilobyte. Returns the number of labels and pointers.
+fn read_name<'a>(message: &'a [u8], reader: &mut Reader<'a>, name: &mut Name) -> Option<u16> {
     let mut position = *reader;
     let (mut pointers, mut bytes) = (0, 0);
+    let mut labels = 0;
     loop {
+        work::count(work::CALL);
+        labels += 1;
         let length = position.u8()?;
         match length {
             0 => break,
@@ -359,12 +402,7 @@ fn read_name<'a>(message: &'a [u8], reader: &mut Reader<'a>, name: &mut Name) ->
                     match byte {
                         b'.' | b'\\' => name.push(&[b'\\', byte])?,
                         b'!'..=b'~' => name.push(&[byte])?,
-                        _ => name.push(&[
-                            b'\\',
-                            b'0' + byte / 100,
-                            b'0' + byte / 10 % 10,
-                            b'0' + byte % 10,
-                        ])?,
+                        _ => name.push_number(byte)?,
                     }
                 }
             }
@@ -389,7 +427,7 @@ fn read_name<'a>(message: &'a [u8], reader: &mut Reader<'a>, name: &mut Name) ->
     if name.length == 0 {
         name.push(b".")?;
     }
-    Some(())
+    Some(labels)
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 #[cfg(test)]
 mod tests;
 
-use crate::work;
 use core::num::NonZeroU8;
+use wire::work;
 
 /// A known method.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ pub use ja4::{Ja4, Ja4Cache, Transport};
 pub use server_hello::ServerHello;
 
 use super::reader::Reader;
-use crate::work;
+use wire::work;
 
 /// Content types of TLS records.
 pub mod content {

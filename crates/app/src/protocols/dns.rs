@@ -10,7 +10,7 @@ use crate::services::Services;
 use crate::text_pool::{TEXT_MAX, TextId};
 use std::io::Write as _;
 use std::net::IpAddr;
-use wire::ip_protocol;
+use wire::{ip_protocol, work};
 
 /// DNS messages.
 #[derive(Debug, Default)]
@@ -83,8 +83,9 @@ impl Parser for DnsState {
         }
     }
 
-    fn can_continue_at(bytes: &[u8]) -> bool {
-        begins_message(bytes)
+    /// Only what looks like a message is read where the position is lost.
+    fn can_skip_gap(&self, direction: usize) -> bool {
+        self.is_lost[direction & 1]
     }
 
     fn message_length(&self, direction: usize, bytes: &[u8]) -> Option<u32> {
@@ -132,6 +133,18 @@ const PORT: u16 = 53;
 
 /// The most messages of a stream that are read with one packet.
 pub(crate) const STREAM_MESSAGES_MAX: u16 = 32;
+
+/// The most work for the messages of a stream that are read with one packet: about six usual responses.
+/// Further messages are counted, and their names are not read.
+pub(crate) const STREAM_WORK_MAX: u16 = 1024;
+
+/// The work of a message, of a query, and of each address, record and label in a response. The unit is
+/// about the work for a character of a name.
+const MESSAGE_WORK: usize = 128;
+const QUERY_WORK: usize = 96;
+const ADDRESS_WORK: usize = 32;
+const RECORD_WORK: usize = 8;
+const LABEL_WORK: usize = 8;
 
 /// Multicast DNS (RFC 6762) and LLMNR (RFC 4795), whose messages are DNS's.
 const MULTICAST_DNS: u16 = 5353;
@@ -262,6 +275,11 @@ fn read_dns(
         }
         return false;
     };
+    if cx.packet.protocol == ip_protocol::TCP && cx.services.dns_work_left == 0 {
+        cx.common.incomplete.add(Incomplete::WORK);
+        count_unread(cx, state, header);
+        return true;
+    }
     // A `Message` is more than a kilobyte, so the last one is reused.
     let mut message = match cx.services.dns_message.take() {
         Some(message) => message,
@@ -293,8 +311,41 @@ fn read_dns(
         }
         state.queries = state.queries.saturating_add(1);
     }
+    if message.is_too_long {
+        cx.common.incomplete.add(Incomplete::WORK);
+    }
+    let work = work_of(header, &message);
+    work::count(usize::from(work));
+    cx.services.dns_work_left = cx.services.dns_work_left.saturating_sub(work);
     cx.services.dns_message = Some(message);
     true
+}
+
+/// The work of a message that was read.
+fn work_of(header: Header, message: &Message) -> u16 {
+    if !header.is_response {
+        return QUERY_WORK as u16;
+    }
+    let name = message
+        .question()
+        .map_or(0, |(name, _)| name.as_bytes().len());
+    let addresses = ADDRESS_WORK * message.addresses().len();
+    let labels = LABEL_WORK * usize::from(message.labels);
+    let records = RECORD_WORK * usize::from(message.records);
+    let work = MESSAGE_WORK + name + labels + addresses + records;
+    u16::try_from(work).unwrap_or(u16::MAX)
+}
+
+/// Counts a message of which no more than the header is read.
+fn count_unread(cx: &mut Context<'_>, state: &mut DnsState, header: Header) {
+    if header.is_response {
+        state.responses = state.responses.saturating_add(1);
+    } else {
+        if state.queries == 0 {
+            record_first_query(cx, state, header.id, None);
+        }
+        state.queries = state.queries.saturating_add(1);
+    }
 }
 
 /// Reads a datagram for the names in it only.
@@ -435,7 +486,7 @@ fn intern_addresses(cx: &mut Context<'_>, message: &Message) -> TextId {
 columns! {
     pub(crate) COLUMNS
     Dns {
-        "dnsQueryName" Text "" [] "" "Name of the flow's first DNS question (RFC 1035 section 4.1.2), escaped as in RFC 4343 section 2.1."
+        "dnsQueryName" Text "" [] "" "Name of the flow's first DNS question (RFC 1035 section 4.1.2), escaped as in RFC 4343 section 2.1. The flow itself says it."
             = |r| text(r.dns.as_ref().map(|d| &d.query));
         "dnsQueryType" Number "" [] "" "Type of that question (IANA Resource Record TYPEs)."
             = |r| number(r.dns.as_ref().and_then(|d| d.query_type));

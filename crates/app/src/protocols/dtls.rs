@@ -19,6 +19,7 @@ use crate::record::{AppRecord, Incomplete, TlsRecord};
 use crate::services::Services;
 use crate::text_pool::TextId;
 use state::{DtlsState, Pending};
+use wire::work;
 
 /// DTLS has the columns of TLS.
 pub(crate) const COLUMNS: &[AppColumn] = &[];
@@ -130,6 +131,7 @@ impl DtlsState {
         let mut reader = Reader::new(bytes);
         let mut fragments_left = FRAGMENTS_MAX;
         for _ in 0..RECORDS_MAX {
+            work::count(work::CALL);
             let Some(kind) = reader.u8() else {
                 break;
             };
@@ -230,6 +232,7 @@ impl DtlsState {
     fn read_fragments(&mut self, cx: &mut Context<'_>, record: &[u8], left: &mut usize) {
         let mut reader = Reader::new(record);
         while let Some(fragment) = Fragment::read(&mut reader) {
+            work::count(work::CALL);
             if *left == 0 {
                 cx.common.incomplete.add(Incomplete::WORK);
                 return;

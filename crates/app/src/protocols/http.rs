@@ -13,7 +13,7 @@ use crate::payload::L4Payload;
 use crate::record::{AppRecord, AppText, HttpRecord, Incomplete};
 use crate::services::Services;
 use crate::text_pool::{TEXT_MAX, TextId};
-use crate::work;
+use wire::work;
 
 /// HTTP/1 messages.
 #[derive(Debug, Default)]
@@ -644,7 +644,7 @@ columns! {
     Http {
         "httpRequestMethod" Text "" [459] "" "Method of the flow's first HTTP/1 request (RFC 9112 section 3.1)."
             = |r| text(r.http.as_ref().map(|h| &h.method));
-        "httpRequestHost" Text "" [460] "" "Host field of that request (RFC 9110 section 7.2)."
+        "httpRequestHost" Text "" [460] "" "Host field of that request (RFC 9110 section 7.2). The flow's own client says it."
             = |r| text(r.http.as_ref().map(|h| &h.host));
         "httpRequestTarget" Text "" [461] "" "Target of that request as sent (RFC 9112 section 3.2), up to 255 bytes."
             = |r| text(r.http.as_ref().map(|h| &h.target));

@@ -9,6 +9,7 @@ use crate::parser::UDP_PROBE_PACKETS;
 use crate::payload::L4Payload;
 use crate::record::{AppRecord, RtpRecord};
 use source::{CONSECUTIVE_MIN, Continuation, RtpSource};
+use wire::work;
 
 /// RTP in both directions. Flows of several sources, such as the bundle of WebRTC, have the others in
 /// [`MediaExtra`](super::media::extra::MediaExtra).
@@ -59,6 +60,7 @@ impl RtpState {
         packets: u8,
         datagram: &L4Payload<'_>,
     ) -> RtpVerdict {
+        work::count(work::CALL * (1 + extra.len()));
         let verdict = |is_rtp| match is_rtp {
             true => RtpVerdict::Read,
             false => RtpVerdict::NotRtp,

@@ -9,6 +9,7 @@ use crate::record::{AppRecord, SshRecord};
 use crate::services::Services;
 use crate::text_pool::TextId;
 use md5::{Digest, Md5};
+use wire::work;
 
 /// The port of SSH.
 const PORT: u16 = 22;
@@ -25,6 +26,9 @@ const LINES_BEFORE_MAX: usize = 512;
 
 /// The longest packet that is read, in bytes (RFC 4253 section 6.1).
 const PACKET_MAX: u32 = 35_000;
+
+/// The most lines before a version string: a banner.
+const LINES_MAX: usize = 16;
 
 /// Number of packets with payload after which the key exchange is given up.
 const PACKETS_MAX: u8 = 40;
@@ -104,6 +108,7 @@ impl Parser for SshState {
 impl SshState {
     /// Reads a line: the version string, or one that a server sends before it.
     fn read_line(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Verdict {
+        work::count(bytes.len().min(LINE_MAX));
         let Some(end) = bytes.iter().take(LINE_MAX).position(|&byte| byte == b'\n') else {
             return match bytes.len() < LINE_MAX {
                 true => Verdict::NeedMore,
@@ -160,6 +165,8 @@ impl SshState {
 
     /// Reads the lists of algorithms of a side.
     fn read_key_exchange(&mut self, cx: &mut Context<'_>, payload: &[u8]) {
+        // The digest costs ten times as much as a scan.
+        work::count(10 * payload.len());
         let mut reader = Reader::new(payload);
         let lists = (|| {
             // The cookie.
@@ -228,6 +235,7 @@ impl SshState {
 fn has_version_after_lines(bytes: &[u8]) -> bool {
     let first = &bytes[..bytes.len().min(LINES_BEFORE_MAX)];
     memchr::memchr_iter(b'\n', first)
+        .take(LINES_MAX)
         .map(|end| &first[end + 1..])
         .any(|line| line.starts_with(b"SSH-2.0-") || line.starts_with(b"SSH-1.99-"))
 }

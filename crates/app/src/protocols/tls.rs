@@ -13,7 +13,7 @@ use crate::payload::L4Payload;
 use crate::record::{AppRecord, Incomplete, TlsRecord};
 use crate::services::Services;
 use crate::text_pool::TextId;
-use crate::work;
+use wire::work;
 
 /// A TLS handshake.
 #[derive(Debug, Default)]
@@ -197,8 +197,12 @@ fn read_handshake(
     let read = join_records(bytes, scratch);
     let mut read_bytes = 0;
     let mut missing = 0;
-    for message in messages(read.bytes) {
+    for (number, message) in messages(read.bytes).enumerate() {
         work::count(HANDSHAKE_HEADER_LENGTH);
+        if number == MESSAGES_MAX {
+            cx.common.incomplete.add(Incomplete::WORK);
+            return Verdict::Done;
+        }
         missing = message.length - HANDSHAKE_HEADER_LENGTH - message.body.len();
         match message.kind {
             handshake::CLIENT_HELLO if !state.flags.has(handshake_flag::CLIENT_HELLO) => {
@@ -270,6 +274,9 @@ fn read_handshake(
         }
     }
 }
+
+/// The most messages of a flight that are read; real ones have less than ten.
+const MESSAGES_MAX: usize = 32;
 
 /// Length of the header of a handshake message in bytes.
 const HANDSHAKE_HEADER_LENGTH: usize = 4;
@@ -345,7 +352,7 @@ fn read_after_client_hello(state: &mut TlsState, cx: &mut Context<'_>, bytes: &[
 columns! {
     pub(crate) COLUMNS
     Tls {
-        "tlsServerName" Text "" [] "c_tls_SNI" "Server name in the ClientHello (RFC 6066 section 3), of TLS over TCP, inside QUIC, or of DTLS."
+        "tlsServerName" Text "" [] "c_tls_SNI" "Server name in the ClientHello (RFC 6066 section 3), of TLS over TCP, inside QUIC, or of DTLS. The flow's own client says it."
             = |r| text(r.tls.as_ref().map(|t| &t.server_name));
         "tlsAlpnOffered" Text "" [] "c_npnalpn" "Protocols that the client offers (RFC 7301), separated by commas, without GREASE (RFC 8701)."
             = |r| text(r.tls.as_ref().map(|t| &t.alpn_offered));
@@ -369,7 +376,7 @@ columns! {
             = |r| seconds(r.tls.as_ref().and_then(|t| t.setup_ns));
         "tlsCertificateSubject" Text "" [] "s_tls_SCN" "Subject of the server's certificate (RFC 5280 section 4.1.2.6), written as in RFC 4514 but in the certificate's order, if it is not encrypted (up to TLS 1.2). Tstat has the common name only."
             = |r| text(r.tls.as_ref().map(|t| &t.subject));
-        "tlsCertificateIssuer" Text "" [] "" "Issuer of the server's certificate (RFC 5280 section 4.1.2.4), written in the same way."
+        "tlsCertificateIssuer" Text "" [] "" "Issuer of the server's certificate (RFC 5280 section 4.1.2.4), written in the same way. The flow's own server says both."
             = |r| text(r.tls.as_ref().map(|t| &t.issuer));
     }
 }

@@ -12,9 +12,9 @@ use crate::protocols::tls::TlsState;
 use crate::protocols::{Detected, StreamState, dns};
 use crate::reassembly::TCP_RANGES_MAX;
 use crate::record::Incomplete;
-use crate::work;
 use std::ops::ControlFlow;
 use wire::ip_protocol;
+use wire::work;
 
 /// Number of packets after which a gap is given up.
 const GAP_PACKETS_MAX: u8 = 24;
@@ -97,10 +97,6 @@ impl TcpState {
             Reading::Messages => {
                 self.messages.can_skip_gap(direction)
                     || self.messages.can_continue_at(packet.payload)
-            }
-            // Most connections have few messages, so the first one may be the missing one.
-            Reading::Unknown if dns::has_client(packet.source_port, packet.destination_port) => {
-                dns::DnsState::can_continue_at(packet.payload)
             }
             // At the start of a stream, the missing bytes may be an earlier message that is late.
             Reading::Unknown => {
@@ -487,11 +483,11 @@ impl TcpState {
         };
         if is_other {
             std::mem::swap(&mut packet.source_port, &mut packet.destination_port);
-            cx.services.dns_ends.reverse();
+            cx.services.reverse_dns_packet();
         }
         read(self, &mut cx.with_packet(&packet));
         if is_other {
-            cx.services.dns_ends.reverse();
+            cx.services.reverse_dns_packet();
         }
     }
 

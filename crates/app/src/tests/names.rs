@@ -123,6 +123,100 @@ fn messages_behind_a_lost_segment_are_read() {
     }
 }
 
+/// Nor is a late one: the messages of a stream in any order of its segments.
+#[test]
+fn messages_in_late_segments_are_read() {
+    for side in [0, 1] {
+        let messages: Vec<_> = (0..4).map(|id| framed(&dns(side == 1, id))).collect();
+        let stream = messages.concat();
+        for length in [messages[0].len(), 2 * messages[0].len(), 50] {
+            let count = stream.len().div_ceil(length);
+            for first in 0..count {
+                for second in 0..count {
+                    let mut order: Vec<_> = (0..count).collect();
+                    order.swap(first, second);
+                    let mut conversation = Conversation::new(53);
+                    conversation.connect(0, 0);
+                    for number in order {
+                        let from = number * length;
+                        let bytes = &stream[from..stream.len().min(from + length)];
+                        conversation.send(side, 1 + from as u32, bytes);
+                    }
+                    let (queries, responses, incomplete) = counts(conversation);
+                    assert_eq!(queries + responses, 4, "{side} {length} {first} {second}");
+                    assert_eq!(incomplete, Incomplete::default());
+                }
+            }
+        }
+    }
+}
+
+/// What costs more than a packet may cost is counted and not read.
+#[test]
+fn work_of_a_packet_is_bounded() {
+    let response = |id| {
+        let mut bytes = dns(true, id);
+        bytes[7] = 30;
+        let record = bytes[33..].to_vec();
+        (1..30).for_each(|_| bytes.extend(&record));
+        framed(&bytes)
+    };
+    let stream = (0..4).flat_map(response).collect::<Vec<_>>();
+    let mut conversation = Conversation::new(53);
+    conversation.connect(0, 0);
+    conversation.send(1, 1, &stream);
+    let (_, responses, incomplete) = counts(conversation);
+    assert_eq!((responses, incomplete), (4, Incomplete::WORK));
+    // One at a time, they are read.
+    let mut conversation = Conversation::new(53);
+    conversation.connect(0, 0);
+    for id in 0..4 {
+        let bytes = response(id);
+        conversation.send(1, 1 + u32::from(id) * bytes.len() as u32, &bytes);
+    }
+    let (_, responses, incomplete) = counts(conversation);
+    assert_eq!((responses, incomplete), (4, Incomplete::default()));
+}
+
+/// Records and labels beyond what is read are marked, over UDP and over TCP.
+#[test]
+fn long_message_is_marked() {
+    let many = |count: u16, record: &[u8], at: usize| {
+        let mut bytes = dns(true, 1);
+        bytes[at..at + 2].copy_from_slice(&count.to_be_bytes());
+        let more = if at == 4 { count - 1 } else { count };
+        bytes.truncate(33);
+        (0..more).for_each(|_| bytes.extend(record));
+        bytes
+    };
+    let record = [0, 0, 16, 0, 1, 0, 0, 0, 60, 0, 0];
+    let named = [&b"\x01a".repeat(100)[..], &record].concat();
+    let question = [0, 0, 1, 0, 1];
+    for (bytes, is_cut) in [
+        (many(512, &record, 6), false),
+        (many(513, &record, 6), true),
+        (many(10, &named, 6), false),
+        (many(11, &named, 6), true),
+        (many(512, &question, 4), false),
+        (many(513, &question, 4), true),
+    ] {
+        let mut inspector = inspector();
+        let key = key(17, 53);
+        let mut flow = InspectState::default();
+        inspector.observe(&mut flow, &segment(&key, 1000, 1, 0, &bytes), || key);
+        let over_udp = inspector.finish(&mut flow, &key);
+        let mut conversation = Conversation::new(53);
+        conversation.connect(0, 0);
+        for (at, part) in (0..).step_by(1460).zip(framed(&bytes).chunks(1460)) {
+            conversation.send(1, 1 + at, part);
+        }
+        for record in [over_udp, conversation.finish()] {
+            let is_marked = record.incomplete.contains(Incomplete::WORK);
+            assert_eq!((record.dns.unwrap().responses, is_marked), (1, is_cut));
+        }
+    }
+}
+
 #[test]
 fn messages_of_a_packet_are_bounded() {
     let query = framed(&dns(false, 1));
@@ -137,4 +231,83 @@ fn messages_of_a_packet_are_bounded() {
         (queries, incomplete.contains(Incomplete::REASSEMBLY)),
         (expected, true)
     );
+}
+
+/// What is left in a buffer is read when its flow ends or another flow needs the buffer: at a time that
+/// depends on the table, and with the addresses of another packet.
+#[test]
+fn response_that_is_read_after_its_packets_names_no_flow() {
+    let mut resolver = key(6, 53);
+    resolver.destination[..4].copy_from_slice(&[9, 9, 9, 9]);
+    let response = framed(&dns(true, 7));
+    // A longer one, of which bytes are missing, and a whole one behind it.
+    let mut long = dns(true, 6);
+    long.resize(600, 0);
+    let long = framed(&long);
+    let behind = 1 + long.len() as u32;
+    for is_acknowledged in [false, true] {
+        let mut inspector = inspector();
+        let mut flow = InspectState::default();
+        let mut observe = |inspector: &mut Inspector, packet: L4Payload<'_>| {
+            inspector.observe(&mut flow, &packet, || resolver);
+        };
+        let mut syn = segment(&resolver, 0, 1, 0, &[]);
+        syn.tcp_flags = flag::SYN;
+        observe(&mut inspector, syn);
+        observe(&mut inspector, segment(&resolver, 500, 1, 1, &long[..30]));
+        observe(
+            &mut inspector,
+            segment(&resolver, 600, 1, behind - 40, &long[560..590]),
+        );
+        if is_acknowledged {
+            observe(
+                &mut inspector,
+                segment(&resolver, 700, 1, behind, &response),
+            );
+            let mut packet = segment(&resolver, 1000, 0, 1, &[]);
+            (packet.tcp_flags, packet.acknowledgement) = (flag::ACK, behind + 1000);
+            observe(&mut inspector, packet);
+            let name = named(&mut inspector).map(|(name, ..)| name);
+            assert_eq!(name.as_deref(), Some("www.netflix.com"));
+            // It is as old as the acknowledgement.
+            let web = key(6, 9000);
+            let mut flow = InspectState::default();
+            let mut syn = segment(&web, 2000, 0, 0, &[]);
+            syn.tcp_flags = flag::SYN;
+            inspector.observe(&mut flow, &syn, || web);
+            let record = inspector.finish(&mut flow, &web);
+            assert!(record.resolved.unwrap().age_ns <= 2000);
+        }
+        let before = named(&mut inspector);
+        drop(inspector.finish(&mut flow, &resolver));
+        assert_eq!(named(&mut inspector), before);
+        assert_eq!(before.is_some(), is_acknowledged);
+    }
+    // Many unfinished responses to a client, of which the first lose their buffers to the last.
+    let mut inspector = Inspector::new(
+        4096,
+        &InspectorLimits {
+            reassembly_buffers_max: 4,
+            ..InspectorLimits::default()
+        },
+        Arc::default(),
+        1,
+    )
+    .unwrap();
+    let mut flows = Vec::new();
+    let cut = &long[..long.len() - 1];
+    for client in 0..50_u8 {
+        let mut key = resolver;
+        key.source[..4].copy_from_slice(&[10, 8, 8, client]);
+        let mut flow = InspectState::default();
+        let mut syn = segment(&key, 0, 1, 0, &[]);
+        syn.tcp_flags = flag::SYN;
+        inspector.observe(&mut flow, &syn, || key);
+        inspector.observe(&mut flow, &segment(&key, 1, 1, 1, cut), || key);
+        flows.push((key, flow));
+    }
+    for (key, mut flow) in flows {
+        drop(inspector.finish(&mut flow, &key));
+    }
+    assert!(!inspector.services.has_resolved_names());
 }

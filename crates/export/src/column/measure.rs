@@ -1,7 +1,7 @@
 //! The analysis columns, in the form that all formats accept.
 
 use super::DataType;
-use crate::text::{Cursor, TextBuffer};
+use crate::text::Cursor;
 use crate::time_text::TimeFormatter;
 use analysis::Analysis;
 use analysis::{AnalysisColumn, AnalysisKind, AnalysisValue, ColumnSelection, Part, PartState};
@@ -210,20 +210,22 @@ pub(crate) fn write_value(
     true
 }
 
-/// Whether `text` contains one of `bytes` or, if `controls` is set, a control character. Checks
-/// eight bytes at a time.
+/// Whether `text` contains one of `bytes`, a control character, or a character outside ASCII, which may
+/// be [unprintable](crate::printable). Checks eight bytes at a time.
 #[inline]
-pub(crate) fn contains_any<const N: usize>(text: &str, bytes: [u8; N], controls: bool) -> bool {
+pub(crate) fn needs_care<const N: usize>(text: &str, bytes: [u8; N]) -> bool {
+    const DELETE: u8 = 0x7f;
     /// 1 in each byte.
     const ONES: u64 = u64::MAX / 255;
     const HIGHEST_BITS: u64 = ONES << 7;
     // Has the highest bit of some byte set if and only if some byte is below `limit` (at most 128).
     let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word;
     let match_word = |word: u64| {
-        let matches = bytes.iter().fold(0, |matches, &byte| {
+        // Bytes outside ASCII have the highest bit.
+        let matches = word | below(word, 0x20) | below(word ^ (ONES * u64::from(DELETE)), 1);
+        bytes.iter().fold(matches, |matches, &byte| {
             matches | below(word ^ (ONES * u64::from(byte)), 1)
-        });
-        matches | if controls { below(word, 0x20) } else { 0 }
+        })
     };
     let all = text.as_bytes();
     let (words, rest) = all.as_chunks();
@@ -240,28 +242,10 @@ pub(crate) fn contains_any<const N: usize>(text: &str, bytes: [u8; N], controls:
     (matches | match_word(last)) & HIGHEST_BITS != 0
 }
 
-/// Whether `value` needs escapes in a JSON string (RFC 8259 section 7).
+/// Whether `value` may need escapes in a JSON string (RFC 8259 section 7).
 #[inline]
 pub(crate) fn needs_escape(value: &str) -> bool {
-    contains_any(value, *b"\"\\", true)
-}
-
-/// Appends `value` with the escapes of a JSON string.
-pub(crate) fn append_escaped(text: &mut TextBuffer, value: &str) {
-    const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
-    text.append(6 * value.len(), |cursor| {
-        for byte in value.bytes() {
-            match byte {
-                b'"' | b'\\' => cursor.put(&[b'\\', byte], 2),
-                0..b' ' => {
-                    cursor.put(b"\\u00", 4);
-                    cursor.byte(HEXADECIMAL[usize::from(byte >> 4)]);
-                    cursor.byte(HEXADECIMAL[usize::from(byte & 15)]);
-                }
-                _ => cursor.byte(byte),
-            }
-        }
-    });
+    needs_care(value, *b"\"\\")
 }
 
 #[cfg(test)]
@@ -272,9 +256,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn contains_any_finds_bytes_at_every_position(text in "[ -+ab~\u{1}\u{7f}é\"]{0,30}", controls: bool) {
-            let expected = text.bytes().any(|byte| byte == b'"' || byte == b'+' || (controls && byte < b' '));
-            prop_assert_eq!(contains_any(&text, *b"\"+", controls), expected);
+        fn needs_care_finds_bytes_at_every_position(text in "[ -+ab~]{0,30}", byte in "[\u{1}\u{1f}\u{7f}\u{80}é\"+a ~]", at: prop::sample::Index) {
+            let mut text = text.replace(['"', '+'], "_");
+            let expected = !matches!(&*byte, "a" | " " | "~");
+            text.insert_str(at.index(text.len() + 1), &byte);
+            prop_assert_eq!(needs_care(&text, *b"\"+"), expected);
         }
     }
 

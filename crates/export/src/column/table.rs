@@ -63,7 +63,7 @@ pub static COLUMNS: &[ColumnDefinition] = &[
         unit: "",
         availability: Availability::SourceAddress,
         empty_when: "not IPv4",
-        definition: "Source address of the first packet (RFC 791 section 3.1).",
+        definition: "Source address of the first packet (RFC 791 section 3.1), in bidirectional flows the initiator's (biflowDirection).",
         field: Field::SourceIpv4,
     },
     ColumnDefinition {
@@ -73,7 +73,7 @@ pub static COLUMNS: &[ColumnDefinition] = &[
         unit: "",
         availability: Availability::DestinationAddress,
         empty_when: "not IPv4",
-        definition: "Destination address of the first packet (RFC 791 section 3.1).",
+        definition: "Destination address of the first packet (RFC 791 section 3.1), in bidirectional flows the responder's.",
         field: Field::DestinationIpv4,
     },
     ColumnDefinition {
@@ -83,7 +83,7 @@ pub static COLUMNS: &[ColumnDefinition] = &[
         unit: "",
         availability: Availability::SourceAddress,
         empty_when: "not IPv6",
-        definition: "Source address of the first packet (RFC 8200 section 3), as RFC 5952 writes it.",
+        definition: "Source address of the first packet (RFC 8200 section 3), in bidirectional flows the initiator's, as RFC 5952 writes it.",
         field: Field::SourceIpv6,
     },
     ColumnDefinition {
@@ -93,7 +93,7 @@ pub static COLUMNS: &[ColumnDefinition] = &[
         unit: "",
         availability: Availability::DestinationAddress,
         empty_when: "not IPv6",
-        definition: "Destination address of the first packet (RFC 8200 section 3), as RFC 5952 writes it.",
+        definition: "Destination address of the first packet (RFC 8200 section 3), in bidirectional flows the responder's, as RFC 5952 writes it.",
         field: Field::DestinationIpv6,
     },
     ColumnDefinition {
@@ -213,7 +213,7 @@ pub static COLUMNS: &[ColumnDefinition] = &[
         unit: "",
         availability: Availability::Bidirectional,
         empty_when: "",
-        definition: "Always 1: the source is the initiator, the sender of the first packet (RFC 5103 section 6.3).",
+        definition: "Always 1: the source is the initiator (RFC 5103 section 6.3): the sender of the first packet or, if that is a SYN-ACK, its receiver.",
         field: Field::BiflowDirection,
     },
     ColumnDefinition {

@@ -1,5 +1,5 @@
 //! What Tstat's logs contain about a connection, in Tstat's terms. Index 0 is the client, the
-//! sender of the first packet; index 1 is the server.
+//! initiator of the flow; index 1 is the server.
 
 mod analysed;
 

@@ -5,7 +5,6 @@
 //! into the interval in which the flow ended. Files are written as a whole and renamed, so readers
 //! never see a partial file; an interval may still grow while late records arrive.
 
-mod atomic_file;
 mod file;
 mod histogram;
 mod ring;
@@ -16,9 +15,9 @@ use crate::directory;
 use crate::error::ExportError;
 use crate::exporter::Exporter;
 use crate::file_lock;
+use crate::storage::write_file;
 use crate::target::Target;
 use crate::time_text::NANOSECONDS;
-use atomic_file::write_atomically;
 use file::SeriesFile;
 use flow::{Record, RecordBatch, Schema};
 use histogram::Histograms;
@@ -199,7 +198,7 @@ impl Rrd {
         let mut result = Ok(());
         for file in &self.files {
             let bytes = file.bytes(&self.rings, last_update);
-            result = result.and(write_atomically(&file.path, &bytes));
+            result = result.and(write_file(&file.path, &bytes));
         }
         if result.is_ok() {
             self.written = self.added;

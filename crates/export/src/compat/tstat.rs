@@ -12,9 +12,10 @@ use crate::directory;
 use crate::error::ExportError;
 use crate::exporter::Exporter;
 use crate::lines::{Destination, LineWriter};
-use crate::options::ExportOptions;
+use crate::options::{ExistingFile, ExportOptions};
 use crate::output::Compression;
-use crate::rotation::{FileWindow, PARTIAL_EXTENSION, Rotation};
+use crate::rotation::{FileWindow, Rotation};
+use crate::storage::{self, PARTIAL_EXTENSION};
 use crate::target::Target;
 use crate::time_text::civil;
 use flow::{FlowDefinition, RecordBatch, Schema};
@@ -148,7 +149,7 @@ impl Tstat {
             if self.rotation.is_some() {
                 partial_path.add_extension(PARTIAL_EXTENSION);
             }
-            match fs::create_dir(&partial_path) {
+            match storage::create_directory(&partial_path) {
                 Ok(()) => break (partial_path, final_path),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => {
@@ -164,7 +165,8 @@ impl Tstat {
             if let Some(compression) = self.compression {
                 path.add_extension(compression.extension());
             }
-            let destination = Destination::new(&Target::Path(path), None)?;
+            // The directory is new.
+            let destination = Destination::new(&Target::Path(path), None, ExistingFile::Append)?;
             LineWriter::open(destination, self.headers[log].as_bytes())
         };
         let opened = (|| {
@@ -195,17 +197,29 @@ impl Tstat {
         };
         logs.recreate_directories(&self.directory);
         let mut result = Ok(());
+        let mut written = 0;
+        let mut stored = Ok(());
         for lines in &mut logs.writers {
-            result = result.and(lines.finish());
-            self.written += lines.written();
+            match lines.finish() {
+                fault @ Err(ExportError::NotStored { .. }) => stored = stored.and(fault),
+                ended => result = result.and(ended),
+            }
+            written += lines.written();
             self.lost += lines.lost();
         }
-        if logs.partial_path != logs.final_path {
-            let renamed = fs::rename(&logs.partial_path, &logs.final_path).map_err(|error| {
-                ExportError::from_io(&logs.final_path.display().to_string(), error)
-            });
+        if logs.partial_path == logs.final_path {
+            result = result.and(stored);
+        } else {
+            // A directory without the data of all its logs keeps its temporary name.
+            let renamed =
+                stored.and_then(|()| storage::rename(&logs.partial_path, &logs.final_path));
+            if renamed.is_err() {
+                self.lost += written;
+                written = 0;
+            }
             result = result.and(renamed);
         }
+        self.written += written;
         result
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::directory;
 use crate::error::ExportError;
-use crate::output::{Compression, Output, check_writable};
+use crate::options::ExistingFile;
+use crate::output::{Compression, Output, check_writable, existing, is_pipe};
 use crate::rotation::{FilePaths, FileWindow, Rotation, create_stamped};
 use crate::target::Target;
 use std::fmt;
@@ -19,6 +20,7 @@ pub(crate) enum Destination {
     Single {
         path: Option<PathBuf>,
         compression: Option<Compression>,
+        existing: ExistingFile,
     },
     /// Files `stem-TIME.suffix` in a directory.
     Rotating {
@@ -37,12 +39,17 @@ impl Destination {
     ///
     /// # Errors
     /// Only files can be rotated, and a rotated target must not be a directory.
-    pub(crate) fn new(target: &Target, rotation: Option<Rotation>) -> Result<Self, ExportError> {
+    pub(crate) fn new(
+        target: &Target,
+        rotation: Option<Rotation>,
+        existing: ExistingFile,
+    ) -> Result<Self, ExportError> {
         let compression = target.path().and_then(Compression::from_path);
         let Some(rotation) = rotation else {
             return Ok(Self::Single {
                 path: target.path().map(Path::to_owned),
                 compression,
+                existing,
             });
         };
         let path = target.path().ok_or_else(|| ExportError::CannotRotate {
@@ -73,14 +80,25 @@ impl Destination {
         matches!(self, Self::Rotating { .. })
     }
 
-    /// Checks whether files can be created there; an existing file is left unchanged.
-    pub(crate) fn check(&self) -> Result<(), ExportError> {
+    /// Whether it is a named pipe.
+    pub(super) fn is_pipe(&self) -> bool {
+        matches!(self, Self::Single { path: Some(path), .. } if is_pipe(path))
+    }
+
+    /// Checks whether files can be created there; an existing file is left unchanged. A file that
+    /// begins with `start` can be continued: returns how many bytes it has.
+    pub(crate) fn check(&self, start: &[u8]) -> Result<Option<u64>, ExportError> {
         match self {
-            Self::Rotating { directory, .. } => directory::check_writable(directory),
+            Self::Rotating { directory, .. } => directory::check_writable(directory).map(|()| None),
             Self::Single {
-                path: Some(path), ..
-            } => check_writable(path),
-            _ => Ok(()),
+                path: Some(path),
+                compression,
+                existing,
+            } => {
+                check_writable(path)?;
+                existing::check(path, *existing, compression.is_none().then_some(start))
+            }
+            _ => Ok(None),
         }
     }
 
@@ -137,12 +155,23 @@ impl Destination {
     }
 
     /// Creates the file, and returns its temporary and final path if it is renamed when complete.
-    pub(super) fn create(&self, stamp_ns: i64) -> Result<(Output, Option<FilePaths>), ExportError> {
+    /// A single file that is created again during the run, because it was moved or removed, replaces
+    /// none.
+    pub(super) fn create(
+        &mut self,
+        stamp_ns: i64,
+        start: &[u8],
+    ) -> Result<(Output, Option<FilePaths>), ExportError> {
         match self {
-            Self::Single { path, compression } => Ok((
-                Output::create(path.as_deref())?.compress(*compression)?,
-                None,
-            )),
+            Self::Single {
+                path,
+                compression,
+                existing,
+            } => {
+                let output = Output::open(path.as_deref(), *existing, start)?;
+                *existing = ExistingFile::Append;
+                Ok((output.compress(*compression)?, None))
+            }
             Self::Rotating {
                 directory,
                 stem,

@@ -13,6 +13,11 @@ pub(crate) trait LineFormat: Send {
     /// Returns the first line of every file and connection; empty if there is none.
     fn header(&self) -> &[u8];
 
+    /// Returns how a file with the same columns begins.
+    fn file_start(&self) -> &[u8] {
+        self.header()
+    }
+
     /// Number of statistics of each record.
     fn statistics_per_record(&self) -> usize;
 
@@ -36,7 +41,8 @@ pub(crate) struct LineExporter<F> {
 impl<F: LineFormat> LineExporter<F> {
     /// Opens the output. Every file begins with the header of the format.
     pub(crate) fn open(format: F, destination: Destination) -> Result<Self, ExportError> {
-        let writer = LineWriter::open_allowing_full_disk(destination, format.header())?;
+        let (header, start) = (format.header(), format.file_start());
+        let writer = LineWriter::open_allowing_full_disk(destination, header, start)?;
         Ok(Self { format, writer })
     }
 }

@@ -1,5 +1,6 @@
 //! The exporter's end of a connection: queues messages for the sender thread.
 
+use crate::activity;
 use crate::error::ExportError;
 use crate::net::backoff::Backoff;
 use crate::net::counters::NetCounters;
@@ -57,6 +58,7 @@ impl Link {
     /// Queues a message.
     pub(crate) fn send(&self, message: Message) {
         self.queue.push(message);
+        activity::step();
     }
 
     /// Waits until all messages are sent, within a time limit; what is left then is lost.

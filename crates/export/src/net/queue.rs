@@ -2,6 +2,7 @@
 //!
 //! Invariant: records pushed = records sent + records lost + records queued + records in flight.
 
+use crate::activity;
 use crate::net::counters::NetCounters;
 use crate::net::message::Message;
 use std::collections::VecDeque;
@@ -154,7 +155,12 @@ impl MessageQueue {
         let mut state = self.lock();
         state.phase = Phase::Draining;
         self.pushed.notify_one();
+        let mut progress_at = state.progress_at;
         while !state.is_idle() || state.is_connected {
+            if state.progress_at != progress_at {
+                progress_at = state.progress_at;
+                activity::step();
+            }
             let left = match state.waits {
                 true => self
                     .limits

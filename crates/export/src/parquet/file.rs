@@ -129,7 +129,9 @@ impl ParquetFile {
             },
         };
         let written = kept.iter().map(|group| group.num_rows() as u64).sum();
-        match self.paths.as_ref().map_or(Ok(()), FilePaths::commit) {
+        let stored = self.output.store(self.paths.is_some());
+        let named = stored.and_then(|()| self.paths.as_ref().map_or(Ok(()), FilePaths::commit));
+        match named {
             Ok(()) => (written, result),
             // Readers ignore files with a temporary name.
             Err(fault) => (0, result.and(Err(fault))),

@@ -3,6 +3,7 @@
 use crate::end_reason::EndReason;
 use crate::entry::FlowEntry;
 use crate::record_batch::{BATCH_RECORDS_MAX, RECORDS_PER_BATCH, RecordBatch};
+use crate::table::Collisions;
 use app::NameCounters;
 use std::ops::AddAssign;
 
@@ -30,8 +31,8 @@ pub struct MeterCounters {
     pub records: u64,
     /// Records of evicted flows.
     pub evicted: u64,
-    /// Whether the table was ever full. If not, flows were evicted because too many hashes collide.
-    pub was_full: bool,
+    /// What colliding hashes did to a table that had room.
+    pub collisions: Collisions,
     /// What became of the names in DNS responses. Tables that share the responses count the same ones,
     /// so the sum has the largest counts.
     pub names: NameCounters,
@@ -49,7 +50,7 @@ impl AddAssign for MeterCounters {
         }
         self.records += other.records;
         self.evicted += other.evicted;
-        self.was_full |= other.was_full;
+        self.collisions += other.collisions;
         self.names.evicted = self.names.evicted.max(other.names.evicted);
         self.names.left_out = self.names.left_out.max(other.names.left_out);
         self.names.unasked = self.names.unasked.max(other.names.unasked);

@@ -14,6 +14,10 @@
 //! consecutive buckets are full below that maximum, an ended flow in them makes room or, if there is
 //! none, the least recently seen of a few flows of the new flow's bucket.
 //!
+//! **Collisions.** Anyone who knows the hash can choose keys of one bucket. They then pass many full
+//! buckets, or evict each other from a table with room. Both are counted ([`Collisions`]), because a
+//! hash with a secret seed prevents them.
+//!
 //! **Growth.** The table grows by linear hashing (Litwin 1980): a few buckets are split before a burst,
 //! so flows never move all at once. The address space is reserved at the start, and the buckets in use
 //! are its dense beginning, so few flows take few cache lines and pages whatever the maximum.
@@ -26,7 +30,7 @@ mod scratch;
 use super::clock_hand::ClockHand;
 use super::lanes::{LANES, Lanes};
 use super::prefetcher::Prefetcher;
-use super::{NO_SLOT, Observed, Outputs, Step, Table, WideKeys};
+use super::{Collisions, NO_SLOT, Observed, Outputs, Step, Table, WideKeys};
 use crate::batch::{BURST, Batch, Packet};
 use crate::end_reason::EndReason;
 use crate::ended::{EndedFlows, FlowStart};
@@ -55,6 +59,10 @@ const SWEEP_PREFETCH_BUCKETS: u32 = 8;
 /// home buckets.
 const FLOWS_PER_BUCKET: usize = 20;
 
+/// The maximum mean number of flows per bucket of a nearly empty table. With a good hash, a bucket that is
+/// not split yet, and so holds twice as many, overflows with a probability of 10^-10.
+const SPARSE_FLOWS_PER_BUCKET: usize = 4;
+
 /// Buckets of a new table: their entries take 1 MiB.
 const INITIAL_BUCKETS: u32 = if cfg!(test) { 2 } else { 512 };
 
@@ -78,6 +86,7 @@ pub struct BucketTable {
     outputs: Outputs,
     prefetcher: Prefetcher,
     scratch: Scratch,
+    collisions: Collisions,
     /// Packets that opened a flow, and the flows' slots, whose starts are not written yet.
     opened: Vec<(u16, u32)>,
 }
@@ -115,6 +124,7 @@ impl BucketTable {
             clock_hand: ClockHand::new(buckets_max)?,
             prefetcher: Prefetcher::default(),
             scratch: Scratch::default(),
+            collisions: Collisions::default(),
             opened: Vec::with_capacity(BURST),
         })
     }
@@ -318,6 +328,10 @@ impl Table for BucketTable {
 
     fn find_occupied(&self, from: u32, to: u32, slots: &mut Vec<u32>) {
         self.for_occupied(from, to, |slot| slots.push(slot));
+    }
+
+    fn collisions(&self) -> Collisions {
+        self.collisions
     }
 
     fn memory_bytes(&self) -> usize {

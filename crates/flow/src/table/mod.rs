@@ -26,7 +26,7 @@ use crate::statistic::NO_VALUE;
 use hw::memory::HugeSlice;
 use hw::prefetch::{self, CacheLevel};
 use std::io;
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 use std::str::FromStr;
 use wire::FlowKey;
 
@@ -98,6 +98,24 @@ pub enum Step {
         /// Why the flow ends.
         reason: EndReason,
     },
+}
+
+/// What equal or similar hashes did to a table that had room. With a hash that spreads the keys, this
+/// hardly ever happens, so someone has chosen the keys, or the hash does not suit the traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Collisions {
+    /// Flows that did not fit their bucket, although the table was nearly empty. Looking them up costs
+    /// more.
+    pub overflowed: u64,
+    /// Flows that were evicted, although the table was not full.
+    pub evicted: u64,
+}
+
+impl AddAssign for Collisions {
+    fn add_assign(&mut self, other: Self) {
+        self.overflowed += other.overflowed;
+        self.evicted += other.evicted;
+    }
 }
 
 /// A flow table: looks flows up, inserts them, and counts their packets.
@@ -196,6 +214,12 @@ pub trait Table: Send {
     /// Returns the packets and bytes of flows that did not fit the table.
     fn unattributed(&self) -> [u64; 2] {
         [0, 0]
+    }
+
+    /// Returns what colliding hashes did. The tables of the paper merge such flows or leave them
+    /// [unattributed](Table::unattributed) instead.
+    fn collisions(&self) -> Collisions {
+        Collisions::default()
     }
 
     /// Returns the memory of the full table, in bytes.

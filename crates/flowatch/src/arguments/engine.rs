@@ -50,7 +50,8 @@ pub(crate) struct EngineArguments {
 
     /// Hash function for flow keys: keyed, toeplitz, symmetric-toeplitz, add, xor, crc32c, murmur3 or
     /// spooky [default: keyed; with --flow rss toeplitz, for packets without a device hash].
-    /// Toeplitz hashes computed by the device are reused.
+    /// Toeplitz hashes computed by the device are reused. Only keyed has a secret: under any other,
+    /// an outsider can choose keys that evict flows, which the summary counts.
     #[arg(long, value_name = "NAME", help_heading = "Engine")]
     pub(crate) hash: Option<String>,
 

@@ -25,6 +25,15 @@ pub(crate) struct OutputArguments {
     #[arg(long, value_name = "WHEN", help_heading = "Reports")]
     pub(crate) rotate: Option<export::Rotation>,
 
+    /// Replace files that exist. By default, `-i` continues an existing JSON or CSV file, and `-r`
+    /// refuses an existing file.
+    #[arg(long, conflicts_with = "append", help_heading = "Reports")]
+    pub(crate) overwrite: bool,
+
+    /// Continue JSON and CSV files that exist, if they have the same columns.
+    #[arg(long, help_heading = "Reports")]
+    pub(crate) append: bool,
+
     /// Anonymise addresses in every output and on the screen: `crypto-pan=KEYFILE` preserves prefixes
     /// (the key is 32 bytes or 64 hexadecimal digits), `truncate=24/48` keeps the first bits of
     /// IPv4/IPv6 addresses.

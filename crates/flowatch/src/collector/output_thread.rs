@@ -1,15 +1,20 @@
-//! Writes records to one output. A single output is written on the collector's thread; each of
-//! several outputs has a thread behind a bounded queue, so that none waits for a slower one.
+//! Writes records to an output, on a thread behind a bounded queue: no output waits for a slower one,
+//! and a stuck one is given up after a time limit, with its records counted as lost.
+
+mod output_state;
+mod stall;
 
 use crate::signals;
 use engine::{CoalescingReceiver, Recycler};
 use export::{ExportError, Exporter, NetCounters, Notices};
 use flow::RecordBatch;
+use output_state::{OutputState, lock};
+use stall::{Stall, StallLimit};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 /// Capacity of an output thread's queue, in batches.
@@ -17,6 +22,9 @@ pub(super) const QUEUE_BATCHES: usize = 64;
 
 /// How often outputs that buffer records are flushed.
 pub(super) const FLUSH_EVERY: Duration = Duration::from_millis(500);
+
+/// How often a thread that waits for an output looks at it.
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// An exporter, with the name that messages use.
 pub(crate) struct Output {
@@ -33,9 +41,18 @@ pub(crate) struct OutputStatus {
     faults: Arc<Mutex<Vec<String>>>,
     /// Messages of network outputs about their connections.
     notices: Arc<Mutex<Vec<Notices>>>,
-    /// Operations on outputs that have started, and that have finished.
-    started: Arc<AtomicU64>,
-    finished: Arc<AtomicU64>,
+    /// The outputs, to find those that make no progress.
+    watched: Arc<Mutex<Vec<WatchedOutput>>>,
+}
+
+#[derive(Debug)]
+struct WatchedOutput {
+    state: Arc<OutputState>,
+    /// Its progress when it was last seen, and since when it has been the same.
+    steps: u64,
+    since: Instant,
+    /// Whether the stall has been reported.
+    is_reported: bool,
 }
 
 impl OutputStatus {
@@ -44,78 +61,100 @@ impl OutputStatus {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of finished operations if an operation is in progress. While this value
-    /// stays the same, the outputs make no progress.
-    pub(crate) fn busy_at(&self) -> Option<u64> {
-        let done = self.finished.load(Ordering::Relaxed);
-        (self.started.load(Ordering::Relaxed) > done).then_some(done)
+    /// Returns the outputs that have made no progress for `time`, each once, and what they wait for.
+    pub(crate) fn take_stalled(&self, time: Duration) -> Vec<String> {
+        let mut watched = lock(&self.watched);
+        let stalled = watched.iter_mut().filter_map(|output| {
+            let steps = output.state.steps();
+            if steps != output.steps || !output.state.is_busy.load(Ordering::Relaxed) {
+                (output.steps, output.since) = (steps, Instant::now());
+            }
+            if output.is_reported || output.since.elapsed() < time {
+                return None;
+            }
+            output.is_reported = true;
+            Some(output.state.waits_for())
+        });
+        stalled.collect()
     }
 
     /// Takes the messages about connections since the last call. They are no faults: what is lost is
     /// counted.
     pub(crate) fn take_notices(&self) -> Vec<String> {
-        let Ok(notices) = self.notices.lock() else {
-            return Vec::new();
-        };
-        notices.iter().flat_map(Notices::take).collect()
+        lock(&self.notices).iter().flat_map(Notices::take).collect()
+    }
+
+    /// Records a fault of an output, unless it has been recorded.
+    fn add_fault(&self, state: &OutputState, text: String) {
+        let mut faults = lock(&state.faults);
+        if !faults.contains(&text) {
+            lock(&self.faults).push(text.clone());
+            faults.push(text);
+        }
     }
 
     /// Takes the faults since the last call.
     pub(crate) fn take_faults(&self) -> Vec<String> {
-        self.faults
-            .lock()
-            .map(|mut faults| std::mem::take(&mut *faults))
-            .unwrap_or_default()
+        std::mem::take(&mut *lock(&self.faults))
     }
 }
 
-/// An output with its losses and faults.
+/// An output on its thread.
 pub(super) struct OutputWriter {
     output: Output,
     status: OutputStatus,
+    state: Arc<OutputState>,
     /// How much of its loss has been added to `status`.
     lost_reported: u64,
     /// Number of the last request to reopen the output that was met.
     reopened: u64,
-    pub(super) faults: Vec<String>,
-    pub(super) reader_gone: bool,
 }
 
 impl OutputWriter {
     pub(super) fn new(output: Output, status: &OutputStatus) -> Self {
-        if let (Some(notices), Ok(mut all)) = (output.exporter.notices(), status.notices.lock()) {
-            all.push(notices);
+        if let Some(notices) = output.exporter.notices() {
+            lock(&status.notices).push(notices);
         }
+        let state = Arc::new(OutputState::new(output.name.clone()));
+        lock(&status.watched).push(WatchedOutput {
+            state: Arc::clone(&state),
+            steps: 0,
+            since: Instant::now(),
+            is_reported: false,
+        });
         Self {
             output,
             status: status.clone(),
+            state,
             lost_reported: 0,
             reopened: signals::reopen_requests(),
-            faults: Vec::new(),
-            reader_gone: false,
         }
     }
 
     /// Runs `act` on the output. Each distinct fault is recorded once.
-    pub(super) fn run(&mut self, act: impl FnOnce(&mut dyn Exporter) -> Result<(), ExportError>) {
+    fn run(&mut self, act: impl FnOnce(&mut dyn Exporter) -> Result<(), ExportError>) {
         let exporter = self.output.exporter.as_mut();
-        self.status.started.fetch_add(1, Ordering::Relaxed);
+        let state = &self.state;
+        state.is_busy.store(true, Ordering::Relaxed);
         let result = act(exporter);
-        self.status.finished.fetch_add(1, Ordering::Relaxed);
-        // Records lost to a reader that closed standard output do not count as lost.
+        state.is_busy.store(false, Ordering::Relaxed);
+        if state.is_given_up.load(Ordering::Relaxed) {
+            return;
+        }
+        state.written.store(exporter.written(), Ordering::Relaxed);
+        state.left_out.store(exporter.left_out(), Ordering::Relaxed);
         let lost = exporter.lost();
+        state.lost.store(lost, Ordering::Relaxed);
+        state.finished.fetch_add(1, Ordering::Relaxed);
         if let Err(error) = result {
-            let text = error.to_string();
             if error.is_broken_pipe() && self.output.is_standard_output {
-                self.reader_gone = true;
-            } else if !self.faults.contains(&text) {
-                if let Ok(mut faults) = self.status.faults.lock() {
-                    faults.push(text.clone());
-                }
-                self.faults.push(text);
+                state.reader_gone.store(true, Ordering::Relaxed);
+            } else {
+                self.status.add_fault(state, error.to_string());
             }
         }
-        if lost > self.lost_reported && !self.reader_gone {
+        // Records lost to a reader that closed standard output do not count as lost.
+        if lost > self.lost_reported && !state.reader_gone.load(Ordering::Relaxed) {
             let more = lost - self.lost_reported;
             self.status.lost.fetch_add(more, Ordering::Relaxed);
             self.lost_reported = lost;
@@ -123,7 +162,7 @@ impl OutputWriter {
     }
 
     /// Writes buffered records, and reopens the output if that was requested.
-    pub(super) fn flush(&mut self) {
+    fn flush(&mut self) {
         let requests = signals::reopen_requests();
         if requests != self.reopened {
             self.reopened = requests;
@@ -133,17 +172,10 @@ impl OutputWriter {
         }
     }
 
-    /// Returns what happened to the output's records.
-    pub(super) fn result(&self) -> OutputResult {
-        let exporter = self.output.exporter.as_ref();
-        OutputResult {
-            name: self.output.name.clone(),
-            written: exporter.written(),
-            lost: exporter.lost(),
-            left_out: exporter.left_out(),
-            too_slow: 0,
-            net: exporter.net_counters(),
-        }
+    /// Completes the output.
+    pub(super) fn finish(mut self) {
+        self.run(|exporter| exporter.finish());
+        *lock(&self.state.net) = self.output.exporter.net_counters();
     }
 }
 
@@ -160,37 +192,57 @@ pub(crate) struct OutputResult {
     pub(crate) left_out: u64,
     /// Of the lost records, those that found the output's queue full.
     pub(crate) too_slow: u64,
+    /// Of the lost records, those that were waiting for the output when it was given up.
+    pub(crate) stuck: u64,
     /// Counters of the connection of a network output.
     pub(crate) net: Option<NetCounters>,
 }
 
-/// A writer on a thread of its own.
+/// An output that has ended.
+pub(super) struct FinishedOutput {
+    pub(super) result: OutputResult,
+    pub(super) faults: Vec<String>,
+    pub(super) reader_gone: bool,
+}
+
+/// A writer on its thread.
 pub(super) struct OutputThread {
     queue: SyncSender<Arc<RecordBatch>>,
-    thread: JoinHandle<Option<OutputWriter>>,
-    reader_gone: Arc<AtomicU64>,
+    thread: JoinHandle<()>,
+    state: Arc<OutputState>,
     status: OutputStatus,
     /// Whether `write` waits while the queue is full, or drops the batch and counts it.
-    wait: bool,
+    waits: bool,
+    limit: StallLimit,
+    /// Records that entered the queue.
+    taken: u64,
     too_slow: u64,
 }
 
 impl OutputThread {
-    /// Starts the thread. The last thread to write a batch returns it to `recycler`.
+    /// Starts the thread. The last thread to write a batch returns it to `recycler`. With `waits`,
+    /// [`write`](Self::write) waits for the output, if it `is_unlimited` until the run is interrupted.
     ///
     /// # Errors
     /// If the thread cannot start; the output is then finished.
-    pub(super) fn start(writer: OutputWriter, recycler: Recycler, wait: bool) -> io::Result<Self> {
+    pub(super) fn start(
+        writer: OutputWriter,
+        recycler: Recycler,
+        waits: bool,
+        is_unlimited: bool,
+    ) -> io::Result<Self> {
         let (queue, batches) = sync_channel::<Arc<RecordBatch>>(QUEUE_BATCHES);
         let batches = CoalescingReceiver::new(batches);
-        let writer_gone = Arc::new(AtomicU64::new(0));
-        let reader_gone = Arc::clone(&writer_gone);
         let status = writer.status.clone();
+        let state = Arc::clone(&writer.state);
         // A thread that cannot start drops its work, which must not take the output along.
         let slot = Arc::new(Mutex::new(Some(writer)));
         let writer = Arc::clone(&slot);
         let work = move || {
-            let mut writer = take(&writer)?;
+            let Some(mut writer) = lock(&writer).take() else {
+                return;
+            };
+            writer.state.activity.observe_this_thread();
             let mut flushed = Instant::now();
             loop {
                 if flushed.elapsed() >= FLUSH_EVERY {
@@ -207,62 +259,140 @@ impl OutputThread {
                     Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => break,
                 }
-                if writer.reader_gone {
-                    writer_gone.store(1, Ordering::Relaxed);
+                if writer.state.is_given_up.load(Ordering::Relaxed) {
+                    return;
                 }
             }
-            writer.run(|exporter| exporter.finish());
-            Some(writer)
+            writer.finish();
         };
         let thread = hw::threads::spawn("writer", work).inspect_err(|_| {
-            if let Some(mut writer) = take(&slot) {
-                writer.run(|exporter| exporter.finish());
+            if let Some(writer) = lock(&slot).take() {
+                writer.finish();
             }
         })?;
         Ok(Self {
             queue,
             thread,
-            reader_gone,
+            state,
             status,
-            wait,
+            waits,
+            limit: StallLimit::new(waits, is_unlimited),
+            taken: 0,
             too_slow: 0,
         })
     }
 
-    /// Queues a batch. If the queue is full and the thread does not wait, the batch is lost and
-    /// counted.
+    /// Queues a batch. If the queue is full, and the thread does not wait or the output makes no
+    /// progress, the batch is lost and counted.
     pub(super) fn write(&mut self, batch: &Arc<RecordBatch>) {
-        let lost = if self.wait {
-            self.queue.send(Arc::clone(batch)).is_err()
-        } else {
-            // A writer whose thread has ended loses the batch too.
-            matches!(
-                self.queue.try_send(Arc::clone(batch)),
-                Err(TrySendError::Full(_) | TrySendError::Disconnected(_))
-            )
-        };
-        if lost {
-            let records = batch.records.len() as u64;
-            self.too_slow += records;
-            self.status.lost.fetch_add(records, Ordering::Relaxed);
+        let records = batch.records.len() as u64;
+        let mut next = Arc::clone(batch);
+        let mut stall: Option<Stall> = None;
+        loop {
+            next = match self.queue.try_send(next) {
+                Ok(()) => {
+                    self.taken += records;
+                    return;
+                }
+                Err(TrySendError::Full(batch)) if self.waits => batch,
+                // A writer whose thread has ended loses the batch too.
+                Err(_) => break,
+            };
+            let stall = stall.get_or_insert_with(|| Stall::new(&self.state, self.limit));
+            if let Some(time) = stall.is_over() {
+                // Each new batch would wait as long.
+                self.waits = false;
+                let text = format!(
+                    "{} for {} s: from now on its records are lost where it has no room for them",
+                    self.state.waits_for(),
+                    time.as_secs()
+                );
+                self.status.add_fault(&self.state, text);
+            } else {
+                thread::sleep(POLL_INTERVAL);
+            }
         }
+        self.too_slow += records;
+        self.status.lost.fetch_add(records, Ordering::Relaxed);
     }
 
     pub(super) fn reader_gone(&self) -> bool {
-        self.reader_gone.load(Ordering::Relaxed) != 0
+        self.state.reader_gone.load(Ordering::Relaxed)
     }
 
-    /// Waits until all queued batches are written. Returns the writer, and the number of records
-    /// that its full queue lost.
-    pub(super) fn finish(self) -> Option<(OutputWriter, u64)> {
-        drop(self.queue);
-        let writer = self.thread.join().ok()??;
-        Some((writer, self.too_slow))
+    /// Ends the queue. The thread then writes what is in it.
+    fn end(self) -> EndingOutput {
+        EndingOutput {
+            stall: Stall::new(&self.state, self.limit),
+            thread: self.thread,
+            state: self.state,
+            status: self.status,
+            taken: self.taken,
+            too_slow: self.too_slow,
+        }
     }
 }
 
-fn take(slot: &Mutex<Option<OutputWriter>>) -> Option<OutputWriter> {
-    slot.lock().ok()?.take()
+/// An output whose thread writes its last records.
+struct EndingOutput {
+    thread: JoinHandle<()>,
+    stall: Stall,
+    state: Arc<OutputState>,
+    status: OutputStatus,
+    taken: u64,
+    too_slow: u64,
+}
+
+/// Waits until all outputs have ended, or make no progress any more. The thread of a stuck one stays
+/// behind: nothing can end a system call.
+pub(super) fn finish(threads: Vec<OutputThread>) -> Vec<FinishedOutput> {
+    let mut ending: Vec<EndingOutput> = threads.into_iter().map(OutputThread::end).collect();
+    while ending
+        .iter_mut()
+        .any(|output| !output.thread.is_finished() && output.stall.is_over().is_none())
+    {
+        thread::sleep(POLL_INTERVAL);
+    }
+    ending.into_iter().map(EndingOutput::result).collect()
+}
+
+impl EndingOutput {
+    fn result(mut self) -> FinishedOutput {
+        let state = self.state;
+        let has_ended = self.thread.is_finished();
+        state.is_given_up.store(true, Ordering::Relaxed);
+        let has_panicked = has_ended && self.thread.join().is_err();
+        let written = state.written.load(Ordering::Relaxed);
+        let lost = state.lost.load(Ordering::Relaxed);
+        let left_out = state.left_out.load(Ordering::Relaxed);
+        let stuck = self.taken.saturating_sub(written + lost + left_out);
+        if !has_ended {
+            let time = self.stall.is_over().unwrap_or_default();
+            let text = format!(
+                "{} for {} s and is given up: {stuck} records are lost, and what it wrote may be incomplete",
+                state.waits_for(),
+                time.as_secs()
+            );
+            self.status.add_fault(&state, text);
+        } else if has_panicked {
+            let text = format!("{}: its thread panicked: please report this", state.name);
+            self.status.add_fault(&state, text);
+        }
+        self.status.lost.fetch_add(stuck, Ordering::Relaxed);
+        FinishedOutput {
+            result: OutputResult {
+                name: state.name.clone(),
+                written,
+                lost: lost + self.too_slow + stuck,
+                left_out,
+                too_slow: self.too_slow,
+                stuck,
+                net: lock(&state.net).take(),
+            },
+            faults: std::mem::take(&mut *lock(&state.faults)),
+            reader_gone: state.reader_gone.load(Ordering::Relaxed),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -321,7 +451,7 @@ mod tests {
         };
         let (_records, receiver) = engine::channel(1, false);
         let writer = OutputWriter::new(output, &status);
-        let mut thread = OutputThread::start(writer, receiver.recycler(), false).unwrap();
+        let mut thread = OutputThread::start(writer, receiver.recycler(), false, false).unwrap();
         let record = Record {
             key: wire::FlowKey::default(),
             start_ns: 0,
@@ -338,16 +468,18 @@ mod tests {
         });
         thread.write(&batch);
         has_begun.recv().unwrap();
-        assert_eq!(status.busy_at(), Some(0));
+        assert!(thread.state.is_busy.load(Ordering::Relaxed));
         // One batch is being written, so the queue holds `QUEUE_BATCHES` more.
         for _ in 0..QUEUE_BATCHES + 10 {
             thread.write(&batch);
         }
         assert_eq!(status.lost(), 30);
         drop(resume);
-        let (writer, too_slow) = thread.finish().unwrap();
-        assert_eq!(too_slow, 30);
-        assert_eq!(status.busy_at(), None);
-        assert_eq!(writer.result().written, 3 * (1 + QUEUE_BATCHES as u64));
+        let finished = finish(vec![thread]).pop().unwrap().result;
+        assert_eq!(
+            (finished.too_slow, finished.lost, finished.stuck),
+            (30, 30, 0)
+        );
+        assert_eq!(finished.written, 3 * (1 + QUEUE_BATCHES as u64));
     }
 }

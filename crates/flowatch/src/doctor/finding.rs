@@ -1,5 +1,6 @@
 //! A line of the report.
 
+use export::printable;
 use std::io::{self, Write};
 
 /// Characters before the text: two spaces, the state, the subject, a space.
@@ -77,12 +78,15 @@ impl Finding {
         } else {
             word
         };
-        let mut before = format!("  {word}{:<15} ", self.subject);
-        for line in wrap(&self.text, width.saturating_sub(INDENT).max(TEXT_WIDTH_MIN)) {
+        // Drivers and devices choose their names.
+        let mut before = format!("  {word}{:<15} ", printable::message(&self.subject));
+        let text = printable::message(&self.text);
+        for line in wrap(&text, width.saturating_sub(INDENT).max(TEXT_WIDTH_MIN)) {
             writeln!(output, "{before}{line}")?;
             before = " ".repeat(INDENT);
         }
         if let Some(command) = &self.command {
+            let command = printable::message(command);
             writeln!(output, "{}$ {command}", " ".repeat(INDENT))?;
         }
         Ok(())

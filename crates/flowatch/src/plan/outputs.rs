@@ -7,7 +7,7 @@ use crate::arguments::WatchArguments;
 use crate::arguments::flows::FlowKeyArgument;
 use crate::collector::CollectorOptions;
 use crate::file_identity;
-use export::{AnonymiseError, Anonymiser, ExportOptions, Format, Spec, Target};
+use export::{AnonymiseError, Anonymiser, ExistingFile, ExportOptions, Format, Spec, Target};
 use flow::MeterOptions;
 use port::Input;
 use std::path::Path;
@@ -33,6 +33,11 @@ pub(super) fn check(
 ) -> Result<(Vec<Spec>, Option<Anonymiser>), PlanError> {
     let flags = &arguments.outputs;
     let specs = specs(&flags.targets)?;
+    if (flags.overwrite || flags.append) && specs.is_empty() {
+        return Err(
+            "--overwrite and --append need an output: add one, such as -o csv:flows.csv".into(),
+        );
+    }
     if flags.rotate.is_some() && specs.is_empty() {
         return Err("--rotate needs an output file: add one, such as -o csv:flows.csv".into());
     }
@@ -63,6 +68,7 @@ pub(super) fn outputs(
             rotation: flags.rotate,
             anonymised: anonymiser.as_ref().is_some_and(Anonymiser::is_crypto_pan),
             waits: !live,
+            existing: existing(flags.overwrite, flags.append, live),
             ..ExportOptions::default()
         },
         collector: CollectorOptions {
@@ -73,6 +79,16 @@ pub(super) fn outputs(
             anonymiser: anonymiser.map(|it| it.for_flows(meter.flow).with_seed(meter.seed)),
             wait_for_slow_outputs: !live,
         },
+    }
+}
+
+/// Returns what happens to existing files. A link's records go on after a restart; reading a capture
+/// again would count its flows twice.
+const fn existing(overwrite: bool, append: bool, live: bool) -> ExistingFile {
+    match (overwrite, append || live) {
+        (true, _) => ExistingFile::Overwrite,
+        (false, true) => ExistingFile::Append,
+        (false, false) => ExistingFile::Refuse,
     }
 }
 

@@ -258,7 +258,7 @@ fn analysis_survives_clock_jumps_of_years() {
     for timeouts in ["", "--active-timeout none", "--whole-flows"] {
         let output = directory.path().join("flows.csv");
         let flags = format!(
-            "-q --summary json --statistics full {timeouts} -o csv:{} -r",
+            "-q --summary json --overwrite --statistics full {timeouts} -o csv:{} -r",
             output.display()
         );
         let outcome = run(watch(&flags).arg(&capture));
@@ -333,7 +333,7 @@ fn corrupted_packets_are_accounted_for() {
     ] {
         let output = directory.path().join("flows.csv");
         let flags = format!(
-            "-q --summary json --sort --statistics full,moments {way} -o csv:{} -r",
+            "-q --summary json --overwrite --sort --statistics full,moments {way} -o csv:{} -r",
             output.display()
         );
         let outcome = run(watch(&flags).arg(&capture));

@@ -44,7 +44,7 @@ fn flood_beyond_max_flows_evicts_within_bounded_memory() {
         let capture = directory.path().join("flood.pcap");
         let flows = write_flows(&capture, (0..number).map(flow));
         let mut command = watch(&format!(
-            "-q --summary json --max-flows {MOST} -o csv:{} -r",
+            "-q --summary json --overwrite --max-flows {MOST} -o csv:{} -r",
             output.display()
         ));
         let (outcome, peak_kib) = run_measured(command.arg(&capture));
@@ -173,7 +173,8 @@ fn colliding_under_crc32c(kernel: &[u128], number: u32) -> Endpoints {
 #[test]
 fn colliding_keys_overflow_buckets_only_without_a_keyed_hash() {
     const FLOWS: u32 = 100_000;
-    const WEAK: &str = "although no table was full";
+    const WEAK: &str = "hash collisions";
+    const EVICTED: &str = "/hash_collisions/evicted";
     let kernel = crc_kernel();
     assert_eq!(kernel.len(), 96 - 32);
     let directory = tempfile::tempdir().unwrap();
@@ -201,13 +202,26 @@ fn colliding_keys_overflow_buckets_only_without_a_keyed_hash() {
         let keyed = read("keyed");
         assert_eq!(keyed.number("/evicted"), 0, "{hash}");
         assert_eq!(keyed.number("/flows"), flows, "{hash}");
+        assert_eq!(keyed.number(EVICTED), 0, "{hash}");
+        assert!(keyed.at("/hash_collisions/prevention").is_null(), "{hash}");
         // Keys with the same hash share eight buckets of 31 slots.
         let weak = read(hash);
         assert_eq!(weak.number("/evicted"), flows - 8 * 31, "{hash}");
+        assert_eq!(weak.number(EVICTED), flows - 8 * 31, "{hash}");
+        assert!(
+            weak.number("/hash_collisions/overflowed") >= 7 * 31,
+            "{hash}"
+        );
+        let prevention = weak.at("/hash_collisions/prevention").as_str();
+        assert!(
+            prevention.is_some_and(|it| it.contains("--hash keyed")),
+            "{hash}"
+        );
         assert_eq!(weak.number("/flows"), flows, "{hash}");
         assert_eq!(weak.number("/books/in_flows"), flows, "{hash}");
-        let line = format!("{WEAK}: --hash {hash} puts");
-        assert!(text_of(hash, &capture).contains(&line), "{hash}");
+        let text = text_of(hash, &capture);
+        let line = format!("collide under --hash {hash}: use --hash keyed");
+        assert!(text.contains(WEAK) && text.contains(&line), "{text}");
         assert!(!text_of("keyed", &capture).contains(WEAK), "{hash}");
     }
     // A full table evicts with any hash, without the warning.
@@ -247,7 +261,7 @@ fn clock_jumps_of_years_end_flows_without_loss() {
     for model in ["", "--queues 2", "--model pipeline --monitors 2"] {
         let output = directory.path().join("flows.csv");
         let flags = format!(
-            "-q --summary json --sort {model} -o csv:{} -r",
+            "-q --summary json --overwrite --sort {model} -o csv:{} -r",
             output.display()
         );
         let outcome = run(watch(&flags).arg(&capture));

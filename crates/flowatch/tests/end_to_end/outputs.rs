@@ -1,10 +1,13 @@
 //! Tests of outputs: anonymised addresses, receivers over a network, rotated files, full disks, removed
-//! directories, slow readers, Tstat logs and round-robin databases.
+//! directories, slow and stuck readers, files that exist, text that attacks its reader, Tstat logs and round-robin databases.
 
 mod anonymisation;
+mod existing_files;
+mod hostile_text;
 mod network;
 mod output_faults;
 mod rotation;
+mod stuck_outputs;
 mod tstat_and_rrd;
 
 use crate::captures;

@@ -1,7 +1,7 @@
 //! A simple and slow reference implementation of flow accounting for captures of Ethernet frames.
 //!
 //! It skips VLAN tags and reads only the outer IP header. Non-first fragments, and packets whose ports
-//! were not captured, have ports 0.
+//! were not captured, have ports 0. The sender of a first SYN-ACK is the responder.
 
 use crate::captures::Frame;
 use crate::records::{self, Row};
@@ -47,7 +47,7 @@ pub(crate) struct Key {
     protocol: Option<u8>,
 }
 
-/// Counts and times of a flow. Direction 0 is that of the first packet.
+/// Counts and times of a flow. Direction 0 is that of the initiator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flow {
     pub(crate) packets: [u64; 2],
@@ -77,12 +77,13 @@ pub(crate) struct Totals {
     pub(crate) other: u64,
 }
 
-/// The flow key fields of an IP packet.
+/// The flow key fields of an IP packet, and whether it is a SYN-ACK.
 struct Packet {
     source: IpAddr,
     destination: IpAddr,
     ports: (u16, u16),
     protocol: u8,
+    is_syn_ack: bool,
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
@@ -128,6 +129,12 @@ fn parse_ipv4(header: &[u8], totals: &mut Totals) -> Packet {
         destination: address(16),
         ports: ports(header[9], header, first.then_some(transport)),
         protocol: header[9],
+        is_syn_ack: is_syn_ack(
+            header[9],
+            header,
+            usize::from(u16_at(header, 2)),
+            first.then_some(transport),
+        ),
     }
 }
 
@@ -167,6 +174,12 @@ fn parse_ipv6(header: &[u8], totals: &mut Totals) -> Packet {
         destination: address(24),
         ports: ports(protocol, header, first.then_some(at)),
         protocol,
+        is_syn_ack: is_syn_ack(
+            protocol,
+            header,
+            40 + usize::from(u16_at(header, 4)),
+            first.then_some(at),
+        ),
     }
 }
 
@@ -178,6 +191,14 @@ fn ports(protocol: u8, packet: &[u8], at: Option<usize>) -> (u16, u16) {
         }
         _ => (0, 0),
     }
+}
+
+/// Returns whether the packet of `length` bytes has a whole TCP header at offset `at`, whose flags, if
+/// captured, are SYN and ACK.
+fn is_syn_ack(protocol: u8, packet: &[u8], length: usize, at: Option<usize>) -> bool {
+    let at = at.filter(|at| protocol == 6 && at + 20 <= length);
+    let flags = at.and_then(|at| packet.get(at + 13));
+    flags.is_some_and(|flags| flags & 0x12 == 0x12)
 }
 
 /// Returns the key of a packet; for bidirectional flows, in the direction of the packet.
@@ -264,6 +285,11 @@ pub(crate) fn flows(frames: &[Frame], definition: Definition) -> (Flows, Totals)
         if definition == Definition::Bidirectional
             && !flows.contains_key(&key)
             && flows.contains_key(&key.reversed())
+        {
+            key = key.reversed();
+            side = 1;
+        }
+        if definition == Definition::Bidirectional && packet.is_syn_ack && !flows.contains_key(&key)
         {
             key = key.reversed();
             side = 1;

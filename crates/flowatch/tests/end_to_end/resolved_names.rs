@@ -175,7 +175,7 @@ fn name_resolved_on_one_queue_is_known_on_the_others() {
         let cable = Cable::new();
         let output = directory.path().join("flows.csv");
         let flags_with_output = format!(
-            "--flow bidirectional --statistics app {flags} -o csv:{}",
+            "--overwrite --flow bidirectional --statistics app {flags} -o csv:{}",
             output.display()
         );
         let mut running = listen(&cable, &flags_with_output);

@@ -39,7 +39,7 @@ fn second_process_is_refused_and_changes_nothing() {
         let (format, name) = target.split_once(':').unwrap();
         let path = directory.path().join(name);
         let flags = format!(
-            "--statistics full --interval 20ms --summary json -o {format}:{} -r",
+            "--statistics full --overwrite --interval 20ms --summary json -o {format}:{} -r",
             path.display()
         );
         let mut first = Running::start(watch(&flags).arg("-").stdin(Stdio::piped()));

@@ -156,7 +156,7 @@ fn existing_output_is_kept_if_the_run_fails_to_start() {
         ("-o csv:keep.csv -o parquet:none/p", "no such directory"),
     ] {
         directory.refused(
-            &format!("watch -q --summary none -r EXAMPLE {flags}"),
+            &format!("watch -q --summary none --overwrite -r EXAMPLE {flags}"),
             words,
         );
     }

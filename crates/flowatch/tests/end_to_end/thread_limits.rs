@@ -80,6 +80,7 @@ fn refuse_each_thread(number: u32, flags: &str, threads_min: u32) {
             "{flags}, {threads} threads"
         );
         let _ = fs::remove_dir_all(records);
+        let _ = fs::remove_file(directory.path().join("flows.csv"));
     }
     panic!("{flags}: {THREADS_MAX} threads are not enough");
 }

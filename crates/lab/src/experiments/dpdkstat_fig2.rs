@@ -81,7 +81,7 @@ fn flowatch(task: &Task<'_>) -> Result<f64, TrialError> {
     let program = std::env::current_exe().map_err(TrialError::missing)?;
     let mut command = Command::new(program);
     command
-        .args(["watch", "-q", "--statistics", "full", "-o"])
+        .args(["watch", "-q", "--overwrite", "--statistics", "full", "-o"])
         .arg(format!(
             "csv:{}",
             task.directory.join("flows.csv").display()

@@ -3,6 +3,7 @@
 use super::{PacketInfo, present};
 use crate::field::{bytes_at, u32_at};
 use crate::tcp::TcpOptions;
+use crate::work;
 
 /// Kinds of TCP options (IANA).
 mod kind {
@@ -42,6 +43,7 @@ impl PacketInfo {
             self.present |= present::OPTIONS_CUT;
         }
         for option in TcpOptions::new(options) {
+            work::count(work::CALL);
             match (option.kind, option.data) {
                 (kind::SEGMENT_SIZE, &[high, low]) => {
                     self.segment_size = u16::from_be_bytes([high, low]);

@@ -1,15 +1,16 @@
 //! The layers below IP.
 
-use super::{Layer, Step, Walk};
+use super::{Guess, Layer, MAX_MPLS_LABELS, MAX_VLAN_TAGS, Step, Walk};
 use crate::ethernet::Ethernet;
+use crate::guess::{self, Content};
 use crate::linux_sll::{LinuxSll, LinuxSll2, Protocol};
 use crate::loopback::{self, Family, FamilyOrder};
-use crate::mpls::{self, Label, Payload};
+use crate::mpls::Label;
 use crate::packet_view::{Cut, PacketView};
 use crate::pppoe::Pppoe;
 use crate::vlan::Vlan;
 use crate::{
-    Decapsulate, FlowKey, LinkType, Malformed, NoFlow, Outline, Tunnel, ether_type, llc, ppp,
+    Decapsulate, FlowKey, LinkType, Malformed, NoFlow, Outline, Tunnel, ether_type, llc, ppp, work,
 };
 
 impl Walk {
@@ -70,7 +71,7 @@ impl Walk {
         }
     }
 
-    /// Follows an EtherType, after any number of VLAN tags.
+    /// Follows an EtherType, after the VLAN tags.
     ///
     /// Calls IP directly instead of returning a step, since nearly all packets are IP.
     pub(super) fn ether_type<'a>(
@@ -81,6 +82,11 @@ impl Walk {
         while let ether_type::VLAN | ether_type::SERVICE_VLAN | ether_type::STACKED_VLAN =
             ether_type
         {
+            if self.tags == MAX_VLAN_TAGS {
+                return self.malformed(Malformed::VlanTooManyTags);
+            }
+            self.tags += 1;
+            work::count(work::CALL);
             match Vlan::split(packet) {
                 Ok((tag, rest)) => {
                     self.tag(tag);
@@ -154,14 +160,20 @@ impl Walk {
         if self.decapsulate == Decapsulate::No {
             return self.end(NoFlow::Mpls);
         }
-        let mut first_label = 0;
+        let mut is_first = true;
         loop {
+            if self.labels == MAX_MPLS_LABELS {
+                return self.malformed(Malformed::MplsTooManyLabels);
+            }
             match Label::split(packet) {
                 Ok((label, rest)) => {
                     packet = rest;
-                    if first_label == 0 {
-                        first_label = Outline::MPLS_PRESENT | label.label();
+                    if is_first {
+                        self.mpls_label = Outline::MPLS_PRESENT | label.label();
                     }
+                    self.labels += 1;
+                    work::count(work::CALL);
+                    is_first = false;
                     if label.is_bottom() {
                         break;
                     }
@@ -169,16 +181,22 @@ impl Walk {
                 Err(cut) => return self.cut(cut, Malformed::MplsTruncated),
             }
         }
-        self.headers.outline.mpls_label = first_label;
-        match mpls::payload(&packet) {
-            Payload::Ipv4 => self.open(Tunnel::Mpls, Layer::Ipv4, packet),
-            Payload::Ipv6 => self.open(Tunnel::Mpls, Layer::Ipv6, packet),
-            Payload::Ethernet => self.open(Tunnel::Mpls, Layer::Ethernet, packet),
-            Payload::ControlWord => match packet.skip(mpls::CONTROL_WORD_LENGTH) {
-                Ok(rest) => self.open(Tunnel::Mpls, Layer::Ethernet, rest),
-                Err(cut) => self.cut(cut, Malformed::MplsTruncated),
-            },
-            Payload::Other => self.end(NoFlow::OtherProtocol),
+        match guess::behind_labels(packet, self.is_in_doubt()) {
+            Content::Ipv4 => self.open(Tunnel::Mpls, Layer::Ipv4, packet),
+            Content::Ipv6 => self.open(Tunnel::Mpls, Layer::Ipv6, packet),
+            Content::Ethernet => {
+                self.doubt(Guess::Pseudowire);
+                self.open(Tunnel::Mpls, Layer::Ethernet, packet)
+            }
+            Content::ControlWord => {
+                self.doubt(Guess::Pseudowire);
+                match packet.skip(guess::CONTROL_WORD_LENGTH) {
+                    Ok(rest) => self.open(Tunnel::Mpls, Layer::Ethernet, rest),
+                    Err(cut) => self.cut(cut, Malformed::MplsTruncated),
+                }
+            }
+            Content::Other => self.end(NoFlow::OtherProtocol),
+            Content::NotCaptured => self.cut(Cut::Capture, Malformed::MplsTruncated),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::ipv4::Ipv4;
 use crate::ipv6::Ipv6;
 use crate::ipv6_extension::Extension;
 use crate::packet_view::{Cut, PacketView};
-use crate::{FlowKey, Fragment, Malformed, ip_protocol};
+use crate::{FlowKey, Fragment, Malformed, ip_protocol, work};
 
 /// The most bytes that a reassembled IPv6 payload can have.
 const MAX_PAYLOAD_LENGTH: usize = 0xffff;
@@ -21,6 +21,28 @@ pub(super) struct Carried<'a> {
     /// splits into segments (TSO) after the capture.
     pub(super) has_length: bool,
 }
+
+/// Which headers are walked between an IP header and the transport header, and what is wrong if they
+/// are.
+struct Chain {
+    is_member: fn(u8) -> bool,
+    truncated: Malformed,
+    too_many: Malformed,
+}
+
+/// IPv4: the numbers of other extension headers are payload there.
+const AUTHENTICATION: Chain = Chain {
+    is_member: |protocol| protocol == ip_protocol::AUTHENTICATION,
+    truncated: Malformed::AuthenticationTruncated,
+    too_many: Malformed::AuthenticationTooMany,
+};
+
+/// IPv6.
+const EXTENSIONS: Chain = Chain {
+    is_member: Extension::is_extension,
+    truncated: Malformed::Ipv6ExtensionTruncated,
+    too_many: Malformed::Ipv6TooManyExtensions,
+};
 
 impl Walk {
     /// An IP packet of the version that its first bits tell.
@@ -92,11 +114,18 @@ impl Walk {
             return None;
         }
         match limited.skip(options_length) {
-            Ok(packet) => self.transport(Carried {
-                protocol,
-                packet,
-                has_length: total_length > 0,
-            }),
+            Ok(packet) => {
+                let carried = Carried {
+                    protocol,
+                    packet,
+                    has_length: total_length > 0,
+                };
+                if protocol == ip_protocol::AUTHENTICATION {
+                    self.extensions(&AUTHENTICATION, carried)
+                } else {
+                    self.transport(carried)
+                }
+            }
             Err(cut) => self.cut(cut, Malformed::Ipv4HeaderLengthTooLong),
         }
     }
@@ -132,34 +161,37 @@ impl Walk {
         } else {
             rest
         };
+        let carried = Carried {
+            protocol,
+            packet,
+            has_length,
+        };
         if Extension::is_extension(protocol) {
-            self.extensions(protocol, packet, has_length)
+            self.extensions(&EXTENSIONS, carried)
         } else {
-            self.transport(Carried {
-                protocol,
-                packet,
-                has_length,
-            })
+            self.transport(carried)
         }
     }
 
     /// Walks over the extension headers. The key's protocol is the last number that was read, so
     /// that a packet whose headers end early is still counted under what is known of it.
-    fn extensions<'a>(
-        &mut self,
-        mut protocol: u8,
-        mut packet: PacketView<'a>,
-        has_length: bool,
-    ) -> Step<'a> {
-        let mut walked = 0;
-        while Extension::is_extension(protocol) {
-            if walked == MAX_EXTENSION_HEADERS {
-                return self.malformed(Malformed::Ipv6TooManyExtensions);
+    fn extensions<'a>(&mut self, chain: &Chain, carried: Carried<'a>) -> Step<'a> {
+        let Carried {
+            mut protocol,
+            mut packet,
+            has_length,
+        } = carried;
+        let mut is_first = true;
+        while (chain.is_member)(protocol) {
+            if self.extensions == MAX_EXTENSION_HEADERS {
+                return self.malformed(chain.too_many);
             }
-            if protocol == ip_protocol::HOP_BY_HOP && walked > 0 {
+            self.extensions += 1;
+            work::count(work::CALL);
+            if protocol == ip_protocol::HOP_BY_HOP && !is_first {
                 self.note(Malformed::Ipv6HopByHopNotFirst);
             }
-            walked += 1;
+            is_first = false;
             let length = packet.length();
             let (header, rest) = match Extension::split(packet, protocol) {
                 Ok(split) => split,
@@ -168,7 +200,7 @@ impl Walk {
                     if let (Cut::Capture, Some(&next)) = (cut, packet.bytes().first()) {
                         self.headers.key.protocol = next;
                     }
-                    return self.cut(cut, Malformed::Ipv6ExtensionTruncated);
+                    return self.cut(cut, chain.truncated);
                 }
             };
             let is_fragment = protocol == ip_protocol::FRAGMENT;
@@ -191,7 +223,7 @@ impl Walk {
             }
             packet = match rest.skip(header.rest_length()) {
                 Ok(rest) => rest,
-                Err(cut) => return self.cut(cut, Malformed::Ipv6ExtensionTruncated),
+                Err(cut) => return self.cut(cut, chain.truncated),
             };
         }
         self.transport(Carried {

@@ -1,7 +1,7 @@
 //! The transport header: ports, TCP flags, ICMP type; and which tunnels begin here.
 
 use super::network::Carried;
-use super::{Layer, Step, Walk};
+use super::{Guess, Layer, Step, Walk};
 use crate::icmp::Icmp;
 use crate::packet_view::{Cut, PacketView};
 use crate::sctp::Sctp;
@@ -26,10 +26,14 @@ impl Walk {
                     let _: Step<'_> = self.cut(cut, Malformed::IcmpTruncated);
                 }
             },
-            ip_protocol::IPV4 => return self.tunnel(Tunnel::IpInIp, Layer::Ipv4, packet),
-            ip_protocol::IPV6 => return self.tunnel(Tunnel::IpInIp, Layer::Ipv6, packet),
-            ip_protocol::GRE => return self.tunnel(Tunnel::Gre, Layer::Gre, packet),
-            ip_protocol::MPLS => return self.tunnel(Tunnel::Mpls, Layer::Mpls, packet),
+            ip_protocol::IPV4 if self.looks_into_tunnels() => {
+                return self.open(Tunnel::IpInIp, Layer::Ipv4, packet);
+            }
+            ip_protocol::IPV6 if self.looks_into_tunnels() => {
+                return self.open(Tunnel::IpInIp, Layer::Ipv6, packet);
+            }
+            ip_protocol::GRE if self.looks_into_tunnels() => return Some((Layer::Gre, packet)),
+            ip_protocol::MPLS if self.looks_into_tunnels() => return Some((Layer::Mpls, packet)),
             _ => {}
         }
         None
@@ -117,27 +121,25 @@ impl Walk {
             length => rest = rest.limit(length - Udp::LENGTH),
         }
         self.take_payload(rest);
-        let (tunnel, layer) = match destination {
-            udp::port::VXLAN | udp::port::VXLAN_LINUX => (Tunnel::Vxlan, Layer::Vxlan),
-            udp::port::VXLAN_GPE => (Tunnel::Vxlan, Layer::VxlanGpe),
-            udp::port::GENEVE => (Tunnel::Geneve, Layer::Geneve),
-            udp::port::GTP_U => (Tunnel::GtpU, Layer::GtpU),
-            udp::port::MPLS => (Tunnel::Mpls, Layer::Mpls),
-            _ if source == udp::port::TEREDO || destination == udp::port::TEREDO => {
-                (Tunnel::Teredo, Layer::Teredo)
-            }
+        let layer = match destination {
+            udp::port::VXLAN | udp::port::VXLAN_LINUX => Layer::Vxlan,
+            udp::port::VXLAN_GPE => Layer::VxlanGpe,
+            udp::port::GENEVE => Layer::Geneve,
+            udp::port::GTP_U => Layer::GtpU,
+            udp::port::MPLS => Layer::Mpls,
+            _ if source == udp::port::TEREDO || destination == udp::port::TEREDO => Layer::Teredo,
             _ => return None,
         };
-        self.tunnel(tunnel, layer, rest)
+        if !self.looks_into_tunnels() {
+            return None;
+        }
+        self.doubt(Guess::Port);
+        Some((layer, rest))
     }
 
-    /// Looks into a tunnel, if that is wanted.
-    fn tunnel<'a>(&mut self, tunnel: Tunnel, layer: Layer, packet: PacketView<'a>) -> Step<'a> {
-        let is_whole = matches!(self.headers.fragment, Fragment::No | Fragment::Atomic);
-        if self.decapsulate == Decapsulate::Innermost && is_whole {
-            self.open(tunnel, layer, packet)
-        } else {
-            None
-        }
+    /// Whether tunnels of the packet are looked into: if that is wanted, and if it is whole.
+    const fn looks_into_tunnels(&self) -> bool {
+        matches!(self.decapsulate, Decapsulate::Innermost)
+            && matches!(self.headers.fragment, Fragment::No | Fragment::Atomic)
     }
 }

@@ -14,3 +14,4 @@ mod flows;
 mod malformed;
 mod mix;
 mod properties;
+mod tunnels;

@@ -1,23 +1,26 @@
 //! Every kind of fault, met in a frame made for it; and the same frame cut by the snaplen.
 
-use wire::{Decapsulate, Headers, LinkType, MAX_ENCAPSULATIONS, Malformed, NoFlow, dissect};
+use wire::{
+    Decapsulate, Headers, LinkType, MAX_ENCAPSULATIONS, MAX_EXTENSION_HEADERS, MAX_MPLS_LABELS,
+    MAX_VLAN_TAGS, Malformed, NoFlow, dissect,
+};
 
 /// A frame under construction: layers are added around it or after it.
 #[derive(Clone, Default)]
-struct Frame(Vec<u8>);
+pub(crate) struct Frame(pub(crate) Vec<u8>);
 
 impl Frame {
-    fn bytes(mut self, bytes: &[u8]) -> Self {
+    pub(crate) fn bytes(mut self, bytes: &[u8]) -> Self {
         self.0.extend_from_slice(bytes);
         self
     }
 
-    fn ethernet(ether_type: u16) -> Self {
+    pub(crate) fn ethernet(ether_type: u16) -> Self {
         Self(vec![2; 12]).bytes(&ether_type.to_be_bytes())
     }
 
     /// An IPv4 header that holds `payload` more bytes of `protocol`.
-    fn ipv4(self, protocol: u8, payload: u16) -> Self {
+    pub(crate) fn ipv4(self, protocol: u8, payload: u16) -> Self {
         let length = (20 + payload).to_be_bytes();
         self.bytes(&[
             0x45, 0, length[0], length[1], 0, 0, 0, 0, 64, protocol, 0, 0,
@@ -25,7 +28,7 @@ impl Frame {
         .bytes(&[10, 0, 0, 1, 10, 0, 0, 2])
     }
 
-    fn ipv6(self, next: u8, payload: u16) -> Self {
+    pub(crate) fn ipv6(self, next: u8, payload: u16) -> Self {
         let length = payload.to_be_bytes();
         self.bytes(&[0x60, 0, 0, 0, length[0], length[1], next, 64])
             .bytes(&[1; 32])
@@ -39,7 +42,7 @@ impl Frame {
     }
 
     /// UDP to `destination` in IPv4 in Ethernet, with `payload`.
-    fn tunnel(destination: u16, payload: &[u8]) -> Self {
+    pub(crate) fn tunnel(destination: u16, payload: &[u8]) -> Self {
         let length = u16::try_from(payload.len()).unwrap();
         Self::ethernet(0x0800)
             .ipv4(17, 8 + length)
@@ -48,13 +51,13 @@ impl Frame {
     }
 
     /// GRE in IPv4 in Ethernet.
-    fn gre(gre: &[u8]) -> Self {
+    pub(crate) fn gre(gre: &[u8]) -> Self {
         Self::ethernet(0x0800)
             .ipv4(47, u16::try_from(gre.len()).unwrap())
             .bytes(gre)
     }
 
-    fn with(mut self, at: usize, byte: u8) -> Self {
+    pub(crate) fn with(mut self, at: usize, byte: u8) -> Self {
         self.0[at] = byte;
         self
     }
@@ -63,7 +66,7 @@ impl Frame {
 /// Offset of the IP header in an Ethernet frame.
 const IP: usize = 14;
 
-fn whole(frame: &Frame) -> Headers {
+pub(crate) fn whole(frame: &Frame) -> Headers {
     let length = u32::try_from(frame.0.len()).unwrap();
     dissect(LinkType::Ethernet, &frame.0, length, Decapsulate::Innermost)
 }
@@ -86,6 +89,11 @@ fn examples() -> Vec<(Malformed, bool, Frame)> {
             Frame::ethernet(0x8100).bytes(&[0, 1, 8]),
         ),
         (
+            Malformed::VlanTooManyTags,
+            false,
+            Frame::ethernet(0x8100).bytes(&[0, 1, 0x81, 0].repeat(usize::from(MAX_VLAN_TAGS))),
+        ),
+        (
             Malformed::LlcLengthTooLong,
             false,
             Frame::ethernet(40).bytes(&[0x42, 0x42, 3, 0]),
@@ -99,6 +107,11 @@ fn examples() -> Vec<(Malformed, bool, Frame)> {
             Malformed::MplsTruncated,
             false,
             Frame::ethernet(0x8847).bytes(&[0, 0, 0x10, 64, 0]),
+        ),
+        (
+            Malformed::MplsTooManyLabels,
+            false,
+            Frame::ethernet(0x8847).bytes(&[0, 0, 0x10, 64].repeat(17)),
         ),
         (
             Malformed::PppoeTruncated,
@@ -152,6 +165,21 @@ fn examples() -> Vec<(Malformed, bool, Frame)> {
             Malformed::Ipv4FragmentTooFar,
             true,
             tcp(4).with(IP + 6, 0x1f).with(IP + 7, 0xff).bytes(&[0; 4]),
+        ),
+        (
+            Malformed::AuthenticationTruncated,
+            true,
+            Frame::ethernet(0x0800)
+                .ipv4(51, 20)
+                .bytes(&[17, 4, 0, 0, 0, 0, 0, 1])
+                .bytes(&[0; 12]),
+        ),
+        (
+            Malformed::AuthenticationTooMany,
+            true,
+            Frame::ethernet(0x0800)
+                .ipv4(51, 17 * 12)
+                .bytes(&[51, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0].repeat(17)),
         ),
         (
             Malformed::Ipv6Truncated,
@@ -246,6 +274,11 @@ fn examples() -> Vec<(Malformed, bool, Frame)> {
         ),
         (Malformed::GreBadVersion, true, Frame::gre(&[0, 2, 0x08, 0])),
         (
+            Malformed::GreTooManyRoutes,
+            true,
+            Frame::gre(&[&[0x40, 0, 8, 0, 0, 0, 0, 0][..], &[8, 0, 0, 0].repeat(17)].concat()),
+        ),
+        (
             Malformed::ErspanTruncated,
             true,
             Frame::gre(&[0x10, 0, 0x88, 0xbe, 0, 0, 0, 1, 0x10, 0, 0, 0]),
@@ -271,6 +304,18 @@ fn examples() -> Vec<(Malformed, bool, Frame)> {
             Frame::tunnel(
                 2152,
                 &[0x34, 0xff, 0, 8, 0, 0, 0, 1, 0, 0, 0, 0x85, 0, 0, 0, 0],
+            ),
+        ),
+        (
+            Malformed::GtpUTooManyExtensions,
+            true,
+            Frame::tunnel(
+                2152,
+                &[
+                    &[0x34, 0xff, 0, 72, 0, 0, 0, 1, 0, 0, 0, 0x85][..],
+                    &[1, 0, 0, 0x85].repeat(17),
+                ]
+                .concat(),
             ),
         ),
         (
@@ -450,4 +495,31 @@ fn encapsulations_are_followed_up_to_the_limit() {
     let deeper = nest(u16::from(MAX_ENCAPSULATIONS) + 1);
     assert_eq!(deeper.malformed, Some(Malformed::EncapsulationTooDeep));
     assert_eq!(deeper.key.protocol, 4);
+}
+
+/// As many VLAN tags, labels and extension headers as are followed, and one more.
+#[test]
+fn headers_are_followed_up_to_the_limit() {
+    let limits = [MAX_VLAN_TAGS, MAX_MPLS_LABELS, MAX_EXTENSION_HEADERS];
+    for (kind, limit) in limits.into_iter().enumerate() {
+        for (count, is_followed) in [(limit, true), (limit + 1, false)] {
+            let more = usize::from(count) - 1;
+            let frame = match kind {
+                0 => Frame::ethernet(0x8100)
+                    .bytes(&[0, 1, 0x81, 0].repeat(more))
+                    .bytes(&[0, 1, 8, 0]),
+                1 => Frame::ethernet(0x8847)
+                    .bytes(&[0, 0, 0x10, 64].repeat(more))
+                    .bytes(&[0, 0, 0x11, 64]),
+                _ => Frame::ethernet(0x0800)
+                    .ipv4(51, 12 * u16::from(count))
+                    .bytes(&[51, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0].repeat(more))
+                    .bytes(&[50, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]),
+            };
+            let frame = if kind < 2 { frame.ipv4(50, 0) } else { frame };
+            let headers = whole(&frame);
+            assert_eq!(headers.malformed.is_none(), is_followed, "{kind} {count}");
+            assert_eq!(headers.key.protocol == 50, is_followed, "{kind} {count}");
+        }
+    }
 }

@@ -45,6 +45,14 @@ pub(super) fn cold_value(
 }
 
 #[inline]
+pub(super) fn missed_bytes(analysis: &Analysis, side: usize) -> AnalysisValue<'_> {
+    match &analysis.tcp {
+        Some(tcp) => cold_value(analysis, side, |_, cold| tcp.missed_bytes(side, cold)),
+        None => AnalysisValue::None,
+    }
+}
+
+#[inline]
 pub(super) fn class_count(
     analysis: &Analysis,
     side: usize,

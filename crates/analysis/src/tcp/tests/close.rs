@@ -79,6 +79,9 @@ fn a_reset_that_answers_a_syn_acknowledges_it() {
         assert_reset(true, &[syn, refused(start.wrapping_add(1))]);
         assert_reset(false, &[syn, refused(start.wrapping_add(1000))]);
         assert_reset(false, &[syn, refused(start.wrapping_sub(1000))]);
+        // RFC 9293 section 3.10.7.3: without ACK it is dropped.
+        assert_reset(false, &[syn, (1, segment(0, 0, RST, 0, 0))]);
+        assert_reset(false, &[syn, (1, segment(start, 0, RST, 0, 0))]);
         // The client gives up.
         let own = (0, segment(start.wrapping_add(1), 0, RST, 0, 0));
         assert_reset(true, &[syn, own]);
@@ -130,6 +133,44 @@ fn a_reset_of_a_side_whose_peer_is_not_seen_is_judged_by_its_own_numbers() {
             (0, segment(sequence, 50, RST, 0, 0)),
         ];
         assert_eq!(state(&packets, false).was_reset(), expected, "{sequence}");
+    }
+}
+
+/// A host without a listener refuses the SYN, and listens before it is retransmitted.
+#[test]
+fn a_connection_that_opens_after_a_reset_is_not_reset() {
+    for start in STARTS {
+        let client = |offset| start.wrapping_add(offset);
+        let mut packets = vec![
+            (0, segment(start, 0, SYN, 0, 1000)),
+            (1, segment(0, client(1), RST | ACK, 0, 0)),
+        ];
+        assert_reset(true, &packets);
+        // A copy of the SYN does not open the connection again.
+        packets.push((0, segment(start, 0, SYN, 0, 1000)));
+        assert_reset(true, &packets);
+        packets.push((1, segment(49, client(1), SYN | ACK, 0, 1000)));
+        assert_reset(false, &packets);
+        packets.push((0, segment(client(1), 50, ACK, 10, 1000)));
+        assert_reset(false, &packets);
+        packets.push((0, segment(client(11), 50, RST, 0, 0)));
+        assert_reset(true, &packets);
+        // Another connection on the same ports.
+        packets.push((0, segment(client(77_000), 0, SYN, 0, 1000)));
+        assert_reset(false, &packets);
+    }
+}
+
+/// The capture began within the connection, so the scale of the window is not known.
+#[test]
+fn a_window_without_a_known_scale_is_at_least_the_largest_without_one() {
+    for (sequence, expected) in [(10 + 65_000, true), (10 + 66_000, false)] {
+        let packets = [
+            (0, segment(10, 50, ACK, 0, 500)),
+            (1, segment(50, 10, ACK, 0, 500)),
+            (0, segment(sequence, 50, RST, 0, 0)),
+        ];
+        assert_reset(expected, &packets);
     }
 }
 

@@ -16,7 +16,7 @@ fn after(packets: &[(usize, i64, PacketInfo)]) -> (Tcp, [TcpCold; 2]) {
 
 /// Returns the missed bytes of each side.
 fn missed(tcp: &Tcp, cold: &[TcpCold; 2]) -> [u64; 2] {
-    [0, 1].map(|side| tcp.sides[side].missed_bytes(&cold[side]))
+    [0, 1].map(|side| tcp.missed_bytes(side, &cold[side]))
 }
 
 fn ack(sequence: u32, acknowledgement: u32, payload_length: u32) -> PacketInfo {
@@ -95,6 +95,33 @@ fn a_fin_that_is_never_seen_is_no_missed_byte() {
     is(1, &[data, acknowledged, fin_behind, end]);
     // More than one is data.
     is(2, &[data, (1, 30, ack(5001, 1102, 0))]);
+}
+
+/// The peer closed too, and nothing was seen of the end of the side.
+#[test]
+fn a_fin_that_is_missed_with_data_is_no_missed_byte() {
+    let is = |expected, packets: &[(usize, i64, PacketInfo)]| {
+        let (tcp, cold) = after(packets);
+        assert_eq!((missed(&tcp, &cold), tcp.limits()), (expected, 0));
+    };
+    let data = (0, 0, ack(1000, 5000, 100));
+    let acknowledged = (1, 30, ack(5000, 1151, 0));
+    let peer_fin = (1, 40, fin(5000, 1151, 0));
+    is([51, 0], &[data, acknowledged]);
+    is([50, 0], &[data, acknowledged, peer_fin]);
+    is([50, 0], &[data, peer_fin]);
+    is([50, 0], &[data, peer_fin, (0, 50, ack(1151, 5001, 0))]);
+    // Of the side, only the acknowledgements are known.
+    let first = (1, 0, ack(5000, 1000, 0));
+    is([150, 0], &[first, acknowledged, peer_fin]);
+    // The side still sends, or ends otherwise.
+    is([51, 0], &[data, peer_fin, (0, 50, ack(1151, 5001, 9))]);
+    is([51, 0], &[data, peer_fin, (0, 50, fin(1151, 5001, 0))]);
+    let reset = segment(1151, 5001, RST, 0, 0);
+    is([51, 0], &[data, peer_fin, (0, 50, reset)]);
+    // A hole within the data.
+    let later = (0, 20, ack(1150, 5000, 10));
+    is([50, 0], &[data, later, (1, 40, fin(5000, 1160, 0))]);
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn records(base: u32, has_syn: bool, events: &[Event]) -> Vec<(Counts, Counts, u
                     retransmitted: cold.anomalies.retransmitted,
                     retransmitted_bytes: cold.anomalies.retransmitted_bytes,
                     out_of_order: cold.anomalies.out_of_order,
-                    missed_bytes: tcp.sides[0].missed_bytes(&cold),
+                    missed_bytes: tcp.missed_bytes(0, &cold),
                 };
                 let limits = tcp.limits() & !limit::SEGMENTS;
                 ended.push((measured, truth.end_record(), limits));

@@ -8,6 +8,9 @@ pub(crate) const OPEN: u8 = 1;
 /// Units of work for the derivation of keys, which costs about four decryptions.
 pub(crate) const DERIVE: u8 = 4;
 
+/// A unit of work is as much as scanning this number of bytes.
+const UNIT_BYTES: usize = 64;
+
 /// CRYPTO frames for one unit of work.
 pub(crate) const FRAMES_PER_UNIT: usize = 16;
 
@@ -98,6 +101,7 @@ impl WorkBudget {
     }
 
     pub(crate) fn spend(&mut self, units: u8) {
+        wire::work::count(UNIT_BYTES * usize::from(units));
         self.units -= i64::from(units);
         self.done += u64::from(units);
     }

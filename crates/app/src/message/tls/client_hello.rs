@@ -2,6 +2,7 @@
 
 use crate::message::reader::Reader;
 use crate::message::tls::{Message, is_grease, is_grease_protocol};
+use wire::work;
 
 /// Extensions (IANA TLS ExtensionType Values).
 pub mod extension {
@@ -21,6 +22,12 @@ pub mod extension {
     pub const ENCRYPTED_CLIENT_HELLO: u16 = 0xfe0d;
 }
 
+/// The most cipher suites, extensions or signature algorithms that are read. No client sends as many.
+pub(super) const LIST_MAX: usize = 200;
+
+/// The most names in server_name that are skipped; RFC 6066 defines one type of names.
+const NAMES_MAX: usize = 8;
+
 /// The available part of a ClientHello.
 #[derive(Clone, Copy, Debug)]
 pub struct ClientHello<'a> {
@@ -33,6 +40,8 @@ pub struct ClientHello<'a> {
     extensions: &'a [u8],
     /// Whether it is complete.
     pub is_complete: bool,
+    /// Whether it has more suites or extensions than are read: then it counts as incomplete.
+    pub is_too_long: bool,
 }
 
 impl<'a> ClientHello<'a> {
@@ -70,12 +79,16 @@ impl<'a> ClientHello<'a> {
                 (extensions, extensions.len() == usize::from(length))
             }
         };
+        let first = first_extensions(extensions);
+        let suites = cipher_suites.len().min(2 * LIST_MAX);
+        let is_too_long = first.len() < extensions.len() || suites < cipher_suites.len();
         Some(Self {
             legacy_version,
             session_id,
-            cipher_suites,
-            extensions,
-            is_complete,
+            cipher_suites: &cipher_suites[..suites],
+            extensions: first,
+            is_complete: is_complete && !is_too_long,
+            is_too_long,
         })
     }
 
@@ -127,13 +140,14 @@ impl<'a> ClientHello<'a> {
     pub fn server_name(&self) -> Option<&'a [u8]> {
         let mut reader = Reader::new(self.extension(extension::SERVER_NAME)?);
         reader.u16()?;
-        loop {
+        for _ in 0..NAMES_MAX {
             let kind = reader.u8()?;
             let name = reader.vector16()?;
             if kind == 0 {
                 return (!name.is_empty()).then_some(name);
             }
         }
+        None
     }
 
     /// The protocols that the client offers, in its order, without GREASE. Empty if the list is
@@ -150,6 +164,8 @@ impl<'a> ClientHello<'a> {
             .complete_extension(extension::SUPPORTED_VERSIONS)
             .and_then(|content| content.split_first())
             .map_or(&[][..], |(_, versions)| versions);
+        // Their length is a byte (RFC 8446 section 4.2.1).
+        let content = &content[..content.len().min(usize::from(u8::MAX))];
         numbers(content).filter(|&version| !is_grease(version))
     }
 
@@ -192,6 +208,24 @@ impl<'a> ClientHello<'a> {
             || (!self.session_id.is_empty() && by_session_id());
         (offers || self.is_complete).then_some(offers)
     }
+}
+
+/// The extensions up to [`LIST_MAX`].
+fn first_extensions(extensions: &[u8]) -> &[u8] {
+    // Most hellos are too short for so many.
+    if extensions.len() <= 4 * LIST_MAX {
+        return extensions;
+    }
+    let mut reader = Reader::new(extensions);
+    for _ in 0..LIST_MAX {
+        work::count(work::CALL);
+        if reader.u16().is_none() {
+            break;
+        }
+        let length = reader.u16().unwrap_or_default();
+        reader.take_up_to(usize::from(length));
+    }
+    &extensions[..extensions.len() - reader.rest().len()]
 }
 
 /// The protocol names in a ProtocolNameList (RFC 7301 section 3.1).

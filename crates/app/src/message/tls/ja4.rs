@@ -1,7 +1,7 @@
 //! JA4, a fingerprint of a ClientHello that does not depend on the order of its extensions (FoxIO,
 //! "JA4: TLS Client Fingerprinting", technical details of version 1).
 
-use super::client_hello::{ClientHello, extension};
+use super::client_hello::{ClientHello, LIST_MAX, extension};
 use super::is_grease;
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -36,7 +36,7 @@ impl Ja4 {
     /// Number of characters.
     pub const LENGTH: usize = 36;
 
-    /// Computes the fingerprint. `None` if the hello is incomplete.
+    /// Computes the fingerprint. `None` if the hello is incomplete or too long.
     #[must_use]
     pub fn new(hello: &ClientHello<'_>, transport: Transport) -> Option<Self> {
         Self::with_cache(hello, transport, &mut Ja4Cache::default())
@@ -55,7 +55,14 @@ impl Ja4 {
         let [mut ciphers, mut extensions, mut algorithms] = std::mem::take(&mut hashes.lists);
         fill(&mut ciphers, hello.cipher_suites());
         fill(&mut extensions, hello.extensions().map(|(kind, _)| kind));
-        fill(&mut algorithms, hello.signature_algorithms());
+        fill(
+            &mut algorithms,
+            hello.signature_algorithms().take(LIST_MAX + 1),
+        );
+        if algorithms.len() > LIST_MAX {
+            hashes.lists = [ciphers, extensions, algorithms];
+            return None;
+        }
         let mut text = [b'_'; Self::LENGTH];
         text[0] = transport.letter();
         // Versions of DTLS count downwards (RFC 6347 section 4.1).

@@ -355,9 +355,9 @@ fn pad(bytes: &mut Vec<u8>, length: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::atomic_file::write_atomically;
     use super::super::series::{Counter, Sums, files};
     use super::*;
+    use crate::storage::write_file;
     use flow::Schema;
 
     fn rings() -> Vec<Ring> {
@@ -387,7 +387,7 @@ mod tests {
         count(&mut first, 1000, 60.0);
         count(&mut first, 1002, 120.0);
         let file = rates(directory.path());
-        write_atomically(&file.path, &file.bytes(&first, 1003 * 60)).unwrap();
+        write_file(&file.path, &file.bytes(&first, 1003 * 60)).unwrap();
 
         let file = rates(directory.path());
         assert_eq!(file.last_update(), Some(1003 * 60));
@@ -400,7 +400,7 @@ mod tests {
         let mut second = rings();
         count(&mut second, 1002, 60.0);
         count(&mut second, 1004, 60.0);
-        write_atomically(&file.path, &file.bytes(&second, 1005 * 60)).unwrap();
+        write_file(&file.path, &file.bytes(&second, 1005 * 60)).unwrap();
         let file = rates(directory.path());
         assert_eq!(packets(&file, 1000), 1.0);
         assert_eq!(packets(&file, 1002), 3.0);
@@ -425,7 +425,7 @@ mod tests {
             step_s: 10,
             earlier: None,
         };
-        write_atomically(&path, &other.bytes(&rings(), 0)).unwrap();
+        write_file(&path, &other.bytes(&rings(), 0)).unwrap();
         assert!(SeriesFile::open(directory.path(), series, 60).is_err());
         assert!(SeriesFile::open(directory.path(), series, 10).is_ok());
     }

@@ -1,10 +1,10 @@
 //! Histograms of the flows that ended in an interval, as text: comment lines, then a line `from to
 //! flows` for each bin.
 
-use super::atomic_file::write_atomically;
 use crate::compat::connection::Connection;
 use crate::directory;
 use crate::error::ExportError;
+use crate::storage::write_file;
 use crate::time_text::{NANOSECONDS, file_stamp};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -168,10 +168,7 @@ impl Histograms {
                 continue;
             }
             let text = text(quantity, bins, &file_stamp(from), &file_stamp(to));
-            result = result.and(write_atomically(
-                &target.join(quantity.name),
-                text.as_bytes(),
-            ));
+            result = result.and(write_file(&target.join(quantity.name), text.as_bytes()));
         }
         if result.is_err() {
             // An incomplete interval would be misleading.

@@ -1,10 +1,12 @@
 //! The contents of the columns in Tstat's logs, and how they are written.
 //!
 //! Times are in milliseconds, since the Unix epoch or since the first packet of the flow. Names are
-//! never empty and contain no spaces, because spaces separate the columns: `-` means no name.
+//! never empty and contain no spaces, because spaces separate the columns: `-` means no name. Nor do
+//! they contain anything that acts on a terminal or begins a formula.
 
-use crate::column::measure::contains_any;
+use crate::column::measure::needs_care;
 use crate::compat::connection::{Connection, Side};
+use crate::printable;
 use crate::text::{ASCII_ZEROES, Cursor, TextBuffer, eight_digits};
 
 /// The contents of a column.
@@ -442,22 +444,12 @@ fn nanoseconds(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// The last control character.
-const DELETE: u8 = 0x7f;
-
 fn name(text: &mut TextBuffer, name: Option<&str>) {
     match name {
         None | Some("") => text.append(2, |cursor| cursor.put(b"- ", 2)),
         Some(name) => {
-            if contains_any(name, [b' ', DELETE], true) {
-                let clean: Vec<u8> = name
-                    .bytes()
-                    .map(|byte| match byte {
-                        ..=b' ' | DELETE => b'_',
-                        _ => byte,
-                    })
-                    .collect();
-                text.push_bytes(&clean);
+            if printable::starts_formula(name) || needs_care(name, [b' ']) {
+                printable::append_word(text, name);
             } else {
                 text.push_bytes(name.as_bytes());
             }
@@ -494,6 +486,8 @@ mod tests {
         let clean = |text: &str| written(|out| name(out, Some(text)));
         assert_eq!(clean("example.com"), "example.com");
         assert_eq!(clean("CN=A b,O=x\ty\n"), "CN=A_b,O=x_y_");
+        assert_eq!(clean("a\u{3000}b\u{a0}\u{9b}2J\u{202e}é"), "a_b__2J_é");
+        assert_eq!([clean("=1"), clean("-")], ["_1", "_"]);
         assert_eq!(clean(""), "-");
         assert_eq!(written(|out| name(out, None)), "-");
     }

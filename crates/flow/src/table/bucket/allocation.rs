@@ -1,7 +1,7 @@
 //! Allocation of slots for new flows: a free slot in or near the home bucket, or that of a flow to
 //! evict.
 
-use super::{BucketTable, OVERFLOW_LANE, PROBES_MAX};
+use super::{BucketTable, OVERFLOW_LANE, PROBES_MAX, SPARSE_FLOWS_PER_BUCKET};
 use crate::end_reason::EndReason;
 use crate::ended::{EndedFlows, FlowStart};
 use crate::entry::FlowEntry;
@@ -126,6 +126,7 @@ impl BucketTable {
                 return Ok(slot);
             }
             ended = self.find_ended(home, clock_ms, expiry);
+            self.collisions.evicted += u64::from(ended.is_none());
         }
         Err(ended.unwrap_or_else(|| {
             (
@@ -203,6 +204,8 @@ impl BucketTable {
     /// flow of `home`.
     #[cold]
     fn inc_overflow(&mut self, home: u32, holder: u32) {
+        let is_sparse = self.flows <= self.buckets as usize * SPARSE_FLOWS_PER_BUCKET;
+        self.collisions.overflowed += u64::from(is_sparse);
         let mut bucket = home;
         while bucket != holder {
             self.tags[bucket as usize].0[OVERFLOW_LANE] += 1;

@@ -44,7 +44,10 @@ impl BucketTable {
         self.collect_flows(old, &mut scratch);
         scratch.retain(|hash| tags::bucket_of(hash, grown) == new);
         let result = match scratch.slots.first() {
-            Some(&slot) if !self.has_room_for(new, scratch.slots.len()) => Err(slot),
+            Some(&slot) if !self.has_room_for(new, scratch.slots.len()) => {
+                self.collisions.evicted += 1;
+                Err(slot)
+            }
             _ => {
                 self.buckets = grown;
                 for (&from, &hash) in scratch.slots.iter().zip(&scratch.hashes) {

@@ -57,7 +57,10 @@ fn anonymises_every_output_and_keeps_prefixes() {
     // The summary has the same addresses as the records.
     for anonymise in [anonymise.as_str(), "--anonymize truncate=16/32"] {
         let file = directory.path().join("flows.json");
-        let flags = format!("-q --summary json -o json:{} {anonymise}", file.display());
+        let flags = format!(
+            "-q --summary json --overwrite -o json:{} {anonymise}",
+            file.display()
+        );
         let summary = Summary::balanced(&run(&mut example(&flags)));
         let rows = records::json(&fs::read(&file).unwrap());
         let sources: Vec<&String> = rows.iter().flat_map(|row| row.values()).collect();

@@ -1,21 +1,12 @@
-//! What packets that an outsider can send cost, compared with benign ones of the same protocol, in
-//! instructions. Needs valgrind; without it the test prints that it is skipped.
+//! Protocols over UDP: QUIC, DTLS, RTP and STUN.
 
-#![allow(clippy::unwrap_used, reason = "a test fails if something is missing")]
-
+use crate::{Reader, Run, measured};
 use app::{InspectState, Inspector, InspectorLimits, L4Payload};
-use std::process::Command;
 use std::sync::Arc;
 use wire::FlowKey;
 
-/// A hostile packet must cost less than this number of benign ones.
-const RATIO_MAX: f64 = 10.0;
-
 /// Number of packets whose cost is measured.
 const PACKETS: usize = 600;
-
-/// Names the scenario and the number of packets of a measured run. The test runs itself with it.
-const VARIABLE: &str = "FLOWATCH_COST";
 
 /// A packet: number of its flow, direction and payload.
 type Packet = (u16, u8, Vec<u8>);
@@ -362,72 +353,22 @@ fn inspect(packet: fn(usize) -> Packet, packets: usize) {
             payload: &payload,
             payload_length: payload.len() as u32,
         };
-        observe(
-            &mut inspector,
-            &mut states[usize::from(flow)],
-            &datagram,
-            &key,
-        );
+        let state = &mut states[usize::from(flow)];
+        measured(&mut || inspector.observe(state, &datagram, || key));
     }
 }
 
-/// The part of a run whose instructions are counted.
-#[inline(never)]
-fn observe(
-    inspector: &mut Inspector,
-    state: &mut InspectState,
-    datagram: &L4Payload<'_>,
-    key: &FlowKey,
-) {
-    inspector.observe(state, datagram, || *key);
-}
-
-/// Instructions per packet of a scenario.
-fn instructions(name: &str) -> f64 {
-    let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg("--toggle-collect=cost::observe*")
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "hostile_packets_cost_little", "--test-threads=1"])
-        .env(VARIABLE, name)
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{name}: {text}");
-    let collected = text
-        .lines()
-        .find_map(|line| line.split("Collected :").nth(1))
-        .and_then(|number| number.trim().parse::<f64>().ok())
-        .unwrap_or_else(|| panic!("{name}: {text}"));
-    assert!(collected > 0.0, "{name}: {text}");
-    collected / PACKETS as f64
-}
-
-#[test]
-fn hostile_packets_cost_little() {
-    if let Ok(name) = std::env::var(VARIABLE) {
-        let scenarios = PROTOCOLS
-            .iter()
-            .flat_map(|(benign, hostile)| std::iter::once(benign).chain(*hostile));
-        let (_, packet) = scenarios.into_iter().find(|(it, _)| *it == name).unwrap();
-        return inspect(*packet, PACKETS);
-    }
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: no valgrind");
-        return;
-    }
-    let mut expensive = Vec::new();
-    for ((benign, _), hostile) in PROTOCOLS {
-        let expected = instructions(benign);
-        eprintln!("{benign}: {expected:.0} instructions a packet");
-        for (name, _) in *hostile {
-            let cost = instructions(name);
-            let ratio = cost / expected;
-            eprintln!("  {name}: {cost:.0}, {ratio:.1} times");
-            if ratio >= RATIO_MAX {
-                expensive.push(format!("{name}: {ratio:.1} times {benign}"));
-            }
-        }
-    }
-    assert!(expensive.is_empty(), "{expensive:#?}");
+/// The readers of datagrams.
+pub(crate) fn readers() -> Vec<Reader> {
+    let run = |&(name, packet): &Scenario| {
+        Run::new(name, move || {
+            inspect(packet, PACKETS);
+            PACKETS
+        })
+    };
+    let reader = |(benign, hostile): &(Scenario, &[Scenario])| Reader {
+        benign: run(benign),
+        hostile: hostile.iter().map(run).collect(),
+    };
+    PROTOCOLS.iter().map(reader).collect()
 }
