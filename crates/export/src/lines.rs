@@ -507,7 +507,7 @@ mod tests {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join(if compresses { "a.gz" } else { "a" });
             let target = crate::target::Target::Path(path.clone());
-            let destination = Destination::new(&target, None, ExistingFile::default()).unwrap();
+            let destination = Destination::new(&target, None, ExistingFile::Overwrite).unwrap();
             let mut lines = LineWriter::open(destination, b"header\n").unwrap();
             let (mut ended, mut truncated) = (0, 0);
             for (count, action, flushes) in steps {

@@ -47,6 +47,8 @@ pub(crate) struct Output {
     /// Path of a regular file, which others could move or remove.
     path: Option<PathBuf>,
     compression: Option<Compression>,
+    /// Whether it follows a truncation by others, so that a header is due whatever is in the file.
+    begins_anew: bool,
 }
 
 #[derive(Debug)]
@@ -123,8 +125,8 @@ impl Output {
         let opened = File::options().append(true).create(true).open(path);
         let file = opened.map_err(|error| ExportError::from_io(&name, error))?;
         let is_file = file.metadata().is_ok_and(|metadata| metadata.is_file());
-        file_lock::lock(&file, path)?;
         if is_file {
+            file_lock::lock(&file, path)?;
             existing::prepare(path, &file, existing, start)?;
         }
         let mut output = Self::new(name, Sink::File(file));
@@ -134,7 +136,7 @@ impl Output {
 
     /// Whether the output continues a file that had records before.
     pub(crate) const fn continues(&self) -> bool {
-        self.path.is_some() && self.initial_length > 0
+        self.path.is_some() && self.initial_length > 0 && !self.begins_anew
     }
 
     /// Waits until the device has the data of a regular file, and its name if it is not renamed later.
@@ -173,6 +175,7 @@ impl Output {
             initial_length: 0,
             path: None,
             compression: None,
+            begins_anew: false,
         };
         output.initial_length = output.length().unwrap_or(0);
         output
@@ -399,6 +402,7 @@ impl Output {
     pub(crate) fn restart(self) -> Result<Self, ExportError> {
         let mut output = Self::new(self.name, self.sink);
         output.path = self.path;
+        output.begins_anew = true;
         output.compress(self.compression)
     }
 

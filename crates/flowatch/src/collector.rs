@@ -81,8 +81,8 @@ impl CollectorReport {
 struct Outputs(Vec<OutputThread>);
 
 impl Collector {
-    /// Creates a collector that writes to `outputs`. If there are several, their threads are started;
-    /// they return batches to `recycler`.
+    /// Creates a collector that writes to `outputs`, and starts their threads, which return batches to
+    /// `recycler`.
     ///
     /// # Errors
     /// If a thread cannot start. The outputs are then finished.
@@ -285,8 +285,8 @@ fn held_bytes(batch: &RecordBatch) -> u64 {
 /// Returns the number of batches that wait for `outputs` outputs, and that they are writing.
 pub(crate) const fn queued_batches(outputs: usize) -> usize {
     match outputs {
-        0 | 1 => 0,
-        several => output_thread::QUEUE_BATCHES + several,
+        0 => 0,
+        outputs => output_thread::QUEUE_BATCHES + outputs,
     }
 }
 

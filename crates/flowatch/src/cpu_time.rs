@@ -16,6 +16,16 @@ pub(crate) fn used() -> Duration {
     hw::time::process_cpu().saturating_sub(*AT_START)
 }
 
+/// Returns the largest resident memory of this process so far, in bytes, if the kernel shows it.
+pub(crate) fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -27,14 +37,4 @@ mod tests {
         assert!(used() >= all.saturating_sub(*AT_START));
         assert!(used() < hw::time::process_cpu());
     }
-}
-
-/// Returns the largest resident memory of this process so far, in bytes, if the kernel shows it.
-pub(crate) fn peak_memory() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    kib.checked_mul(1024)
 }

@@ -39,7 +39,7 @@ fn second_process_is_refused_and_changes_nothing() {
         let (format, name) = target.split_once(':').unwrap();
         let path = directory.path().join(name);
         let flags = format!(
-            "--statistics full --interval 20ms --summary json -o {format}:{} -r",
+            "--statistics full --overwrite --interval 20ms --summary json -o {format}:{} -r",
             path.display()
         );
         let mut first = Running::start(watch(&flags).arg("-").stdin(Stdio::piped()));
@@ -134,7 +134,13 @@ fn start_slow_reader(capture: &Path, flags: &str) -> Running {
 fn input_that_shrinks_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.pcap");
-    fs::copy(&captures::large().path, &path).unwrap();
+    // More than all queues between the file and its slow output hold.
+    let capture = fs::read(&captures::large().path).unwrap();
+    let mut file = File::create(&path).unwrap();
+    file.write_all(&capture).unwrap();
+    for _ in 0..(120 << 20) / capture.len() {
+        file.write_all(&capture[24..]).unwrap();
+    }
     let running = start_slow_reader(&path, "");
     let before = length(&path);
     File::options()
