@@ -7,17 +7,26 @@
 //! No file here does I/O or reads a clock: the caller ends an interval and stores the state.
 
 pub mod bytes;
+pub mod distinct;
 pub mod error;
 pub mod geometry;
+pub mod murmur;
+pub mod quantiles;
 pub mod seed;
 pub mod updates;
 
 mod interface;
+mod normal;
 
+#[cfg(test)]
+mod test_support;
+
+pub use distinct::{DistinctEstimate, DistinctHash, HyperLogLog};
 pub use error::{MergeError, SizeError, StateError};
 pub use geometry::{Geometry, Kind};
 pub use interface::{
     ErrorBound, Estimate, FrequencySketch, HeavyHitter, Overlap, Sketch, sort_heavy_hitters,
 };
+pub use quantiles::{QuantileEstimate, Quantiles};
 pub use seed::{Seed, SeedDigest};
 pub use updates::{HashedKey, Updates, Weights};
