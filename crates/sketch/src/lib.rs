@@ -9,6 +9,8 @@
 pub mod bytes;
 pub mod distinct;
 pub mod error;
+pub mod fan_out;
+pub mod flow_sample;
 pub mod geometry;
 pub mod murmur;
 pub mod quantiles;
@@ -17,12 +19,15 @@ pub mod updates;
 
 mod interface;
 mod normal;
+mod pair_bitmap;
 
 #[cfg(test)]
 mod test_support;
 
 pub use distinct::{DistinctEstimate, DistinctHash, HyperLogLog};
 pub use error::{MergeError, SizeError, StateError};
+pub use fan_out::{FanOut, Overloaded};
+pub use flow_sample::{FlowSample, SampledKey};
 pub use geometry::{Geometry, Kind};
 pub use interface::{
     ErrorBound, Estimate, FrequencySketch, HeavyHitter, Overlap, Sketch, sort_heavy_hitters,
