@@ -7,14 +7,18 @@
 //! No file here does I/O or reads a clock: the caller ends an interval and stores the state.
 
 pub mod bytes;
+pub mod changes;
 pub mod distinct;
+pub mod entropy;
 pub mod error;
 pub mod fan_out;
 pub mod flow_sample;
 pub mod geometry;
 pub mod murmur;
+pub mod prefixes;
 pub mod quantiles;
 pub mod seed;
+pub mod state;
 pub mod updates;
 
 mod interface;
@@ -24,7 +28,9 @@ mod pair_bitmap;
 #[cfg(test)]
 mod test_support;
 
+pub use changes::Change;
 pub use distinct::{DistinctEstimate, DistinctHash, HyperLogLog};
+pub use entropy::{Entropy, EntropyEstimate, EntropyMethod};
 pub use error::{MergeError, SizeError, StateError};
 pub use fan_out::{FanOut, Overloaded};
 pub use flow_sample::{FlowSample, SampledKey};
@@ -32,6 +38,8 @@ pub use geometry::{Geometry, Kind};
 pub use interface::{
     ErrorBound, Estimate, FrequencySketch, HeavyHitter, Overlap, Sketch, sort_heavy_hitters,
 };
+pub use prefixes::{HeavyPrefix, Prefixes};
 pub use quantiles::{QuantileEstimate, Quantiles};
 pub use seed::{Seed, SeedDigest};
+pub use state::{AnySketch, Source, State, StateHead, Unit};
 pub use updates::{HashedKey, Updates, Weights};
