@@ -4,6 +4,7 @@
 //! Only this crate and `port` may contain unsafe code. Every item here has a safe interface, which
 //! detects the instructions that the CPU supports, once per burst.
 
+pub mod buckets;
 pub mod cache;
 pub mod cores;
 pub mod crc32c;

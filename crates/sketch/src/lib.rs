@@ -7,13 +7,17 @@
 //! No file here does I/O or reads a clock: the caller ends an interval and stores the state.
 
 pub mod bytes;
+pub mod candidates;
 pub mod changes;
+pub mod count_min;
+pub mod counter;
 pub mod distinct;
 pub mod entropy;
 pub mod error;
 pub mod fan_out;
 pub mod flow_sample;
 pub mod geometry;
+pub mod heavy_hitters;
 pub mod murmur;
 pub mod prefixes;
 pub mod quantiles;
@@ -29,12 +33,15 @@ mod pair_bitmap;
 mod test_support;
 
 pub use changes::Change;
+pub use count_min::CountMin;
+pub use counter::Width;
 pub use distinct::{DistinctEstimate, DistinctHash, HyperLogLog};
 pub use entropy::{Entropy, EntropyEstimate, EntropyMethod};
 pub use error::{MergeError, SizeError, StateError};
 pub use fan_out::{FanOut, Overloaded};
 pub use flow_sample::{FlowSample, SampledKey};
 pub use geometry::{Geometry, Kind};
+pub use heavy_hitters::{HeavyHitters, Policy};
 pub use interface::{
     ErrorBound, Estimate, FrequencySketch, HeavyHitter, Overlap, Sketch, sort_heavy_hitters,
 };

@@ -88,7 +88,6 @@ pub struct StateHead {
 }
 
 /// The state of a sketch, with what it is about.
-#[derive(Debug)]
 pub struct State {
     /// What it is about.
     pub head: StateHead,
@@ -151,6 +150,9 @@ impl State {
         let head = StateHead::read(&mut reader)?;
         let sketch = AnySketch::read(&geometry, seed, &mut reader)?;
         reader.end()?;
+        if sketch.geometry() != geometry {
+            return Err(StateError::Damaged("its head is not that of its sketch"));
+        }
         Ok(Self { head, sketch })
     }
 
@@ -293,7 +295,6 @@ fn has_seed(geometry: &Geometry) -> bool {
 macro_rules! any_sketch {
     ($($variant:ident($sketch:ty), $meaning:literal;)+) => {
         /// A sketch of any kind that can be stored.
-        #[derive(Debug)]
         pub enum AnySketch {
             $(#[doc = $meaning] $variant($sketch),)+
         }
@@ -328,6 +329,7 @@ macro_rules! any_sketch {
             ) -> Result<Self, StateError> {
                 match geometry.kind {
                     $(Kind::$variant => Sketch::read(geometry, seed, reader).map(Self::$variant),)+
+                    _ => Err(StateError::Damaged("its kind is not stored")),
                 }
             }
 
@@ -355,8 +357,13 @@ macro_rules! any_sketch {
 }
 
 any_sketch! {
+    CountMin(crate::CountMin), "A Count-Min sketch.";
+    HeavyHitters(crate::HeavyHitters), "The heavy-hitter table.";
     Distinct(crate::HyperLogLog), "The number of different keys.";
+    FanOut(crate::FanOut<crate::HeavyHitters>), "The number of partners of each key.";
     Quantiles(crate::Quantiles), "The distribution of values.";
+    Prefixes(crate::Prefixes<crate::HeavyHitters>), "Heavy prefixes.";
+    Entropy(crate::Entropy<crate::HeavyHitters>), "The entropy of the keys.";
 }
 
 #[cfg(test)]
