@@ -296,3 +296,6 @@ impl<T: FrequencySketch> Sketch for FanOut<T> {
         Ok(read)
     }
 }
+
+#[cfg(test)]
+mod tests;

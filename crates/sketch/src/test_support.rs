@@ -1,7 +1,11 @@
 //! What the tests of several sketches share.
 
 use crate::bytes::Reader;
-use crate::{Geometry, Seed, Sketch, StateError, Updates, Weights};
+use crate::{
+    Geometry, HashedKey, HeavyHitters, Policy, Seed, Sketch, StateError, Updates, Weights, Width,
+};
+use hw::random::{Random, mix};
+use std::collections::HashMap;
 
 /// Passes `keys` to `update` in batches, hashed by `seed`, each with weight 1.
 pub(crate) fn hashed(
@@ -57,4 +61,52 @@ pub(crate) fn disturb<S: Sketch>(geometry: &Geometry, state: &[u8], check: impl 
             }
         }
     }
+}
+
+/// Packets of flows whose sizes follow Zipf's law, in random order, and the packets of each flow.
+pub(crate) struct Zipf {
+    pub(crate) packets: Vec<u128>,
+    pub(crate) truth: HashMap<u128, u64>,
+}
+
+impl Zipf {
+    /// Draws packets of `keys` flows, the flow of rank r in proportion to r^-`exponent`.
+    pub(crate) fn new(seed: u64, keys: usize, packets: usize, exponent: f64) -> Self {
+        let mut random = Random::new(seed, 0);
+        let mut sum = 0.0;
+        let sums: Vec<f64> = (1..=keys)
+            .map(|rank| {
+                sum += (rank as f64).powf(-exponent);
+                sum
+            })
+            .collect();
+        let draw = |_| {
+            let at = random.unit() * sum;
+            let rank = sums.partition_point(|&sum| sum < at).min(keys - 1);
+            // Keys that say nothing of the rank.
+            u128::from(mix(rank as u64 + 1))
+        };
+        Self::of((0..packets).map(draw).collect())
+    }
+
+    /// Counts packets.
+    pub(crate) fn of(packets: Vec<u128>) -> Self {
+        let mut truth = HashMap::new();
+        for &packet in &packets {
+            *truth.entry(packet).or_default() += 1;
+        }
+        Self { packets, truth }
+    }
+}
+
+/// Returns the key with its hash.
+pub(crate) fn hashed_key(seed: Seed, key: u128) -> HashedKey {
+    let mut hash = [0];
+    seed.hash().hash(&[key], &mut hash);
+    HashedKey { key, hash: hash[0] }
+}
+
+/// Returns a table of random admission or another policy.
+pub(crate) fn table(bytes: usize, policy: Policy, seed: Seed) -> HeavyHitters {
+    HeavyHitters::with_memory(bytes, policy, Width::Wide, seed).unwrap()
 }
