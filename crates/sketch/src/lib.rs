@@ -18,6 +18,7 @@ pub mod fan_out;
 pub mod flow_sample;
 pub mod geometry;
 pub mod heavy_hitters;
+pub mod images;
 pub mod murmur;
 pub mod prefixes;
 pub mod quantiles;
@@ -42,6 +43,7 @@ pub use fan_out::{FanOut, Overloaded};
 pub use flow_sample::{FlowSample, SampledKey};
 pub use geometry::{Geometry, Kind};
 pub use heavy_hitters::{HeavyHitters, Policy};
+pub use images::{Image, ImageError};
 pub use interface::{
     ErrorBound, Estimate, FrequencySketch, HeavyHitter, Overlap, Sketch, sort_heavy_hitters,
 };

@@ -47,7 +47,7 @@ fn update(sketch: &mut AnySketch, seed: Seed, packets: &[u128]) {
         AnySketch::Distinct(sketch) => sketch.update(updates),
         AnySketch::FanOut(sketch) => sketch.update(updates),
         AnySketch::Quantiles(sketch) => {
-            sketch.insert_all(updates.hashes().iter().map(|hash| hash >> 40))
+            sketch.insert_all(updates.hashes().iter().map(|hash| hash >> 40));
         }
         AnySketch::Prefixes(sketch) => sketch.update(updates),
         AnySketch::Entropy(sketch) => sketch.update(updates),
