@@ -21,6 +21,7 @@ use crate::error::{MergeError, StateError};
 use crate::geometry::{Geometry, Kind};
 use crate::interface::{Overlap, Sketch};
 use crate::seed::{Seed, SeedDigest};
+use crate::updates::Updates;
 
 const MAGIC: &[u8; 8] = b"flowsket";
 
@@ -108,8 +109,7 @@ impl State {
         assert!((1..=SOURCES_MAX).contains(&head.sources.len()));
         let mut out = MAGIC.to_vec();
         out.extend(VERSION.to_le_bytes());
-        let length_at = out.len();
-        out.extend(0u64.to_le_bytes());
+        out.extend([0; size_of::<u64>()]);
         self.sketch.geometry().write(&mut out);
         out.push(head.unit as u8);
         out.push(head.keys_stay_in_part.into());
@@ -123,9 +123,8 @@ impl State {
             out.extend(source.part.to_le_bytes());
         }
         self.sketch.write(&mut out);
-        let length = out.len() as u64;
-        out[length_at..length_at + 8].copy_from_slice(&length.to_le_bytes());
-        out.extend(hw::crc32c::bytes(&out).to_le_bytes());
+        out.extend([0; CHECKSUM_BYTES]);
+        seal(&mut out);
         out
     }
 
@@ -254,8 +253,26 @@ impl StateHead {
     }
 }
 
+/// Sets the length and the checksum of a state whose other bytes were changed. Bytes that are too short
+/// to have them stay as they are.
+pub fn seal(state: &mut [u8]) {
+    let Some(length) = state.len().checked_sub(CHECKSUM_BYTES) else {
+        return;
+    };
+    let (content, checksum) = state.split_at_mut(length);
+    if let Some(field) = content.get_mut(LENGTH_AT..CONTENT_AT) {
+        field.copy_from_slice(&(length as u64).to_le_bytes());
+        checksum.copy_from_slice(&hw::crc32c::bytes(content).to_le_bytes());
+    }
+}
+
+const CHECKSUM_BYTES: usize = size_of::<u32>();
+
+/// Where the length is.
+const LENGTH_AT: usize = MAGIC.len() + size_of::<u16>();
+
 /// Where the content starts, after what all versions have in common.
-const CONTENT_AT: usize = MAGIC.len() + 2 + 8;
+const CONTENT_AT: usize = LENGTH_AT + size_of::<u64>();
 
 /// Checks what all versions have in common, and returns the bytes before the checksum.
 fn checked_content(bytes: &[u8]) -> Result<&[u8], StateError> {
@@ -274,7 +291,7 @@ fn checked_content(bytes: &[u8]) -> Result<&[u8], StateError> {
     if length < CONTENT_AT {
         return Err(StateError::Damaged("its length is too small"));
     }
-    reader.check_left((length - CONTENT_AT).saturating_add(4), 1)?;
+    reader.check_left((length - CONTENT_AT).saturating_add(CHECKSUM_BYTES), 1)?;
     let (content, rest) = bytes.split_at(length);
     let mut reader = Reader::new(rest);
     let found = reader.u32()?;
@@ -313,6 +330,28 @@ macro_rules! any_sketch {
             pub fn total(&self) -> u64 {
                 match self {
                     $(Self::$variant(sketch) => sketch.total(),)+
+                }
+            }
+
+            /// Counts a batch.
+            pub fn update(&mut self, updates: Updates<'_>) {
+                match self {
+                    $(Self::$variant(sketch) => sketch.update(updates),)+
+                }
+            }
+
+            /// Ends an interval, as [`Sketch::flush`].
+            pub fn flush(&mut self) {
+                match self {
+                    $(Self::$variant(sketch) => sketch.flush(),)+
+                }
+            }
+
+            /// Returns the bytes that the sketch occupies.
+            #[must_use]
+            pub fn memory(&self) -> usize {
+                match self {
+                    $(Self::$variant(sketch) => sketch.memory(),)+
                 }
             }
 
