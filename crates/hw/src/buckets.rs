@@ -175,11 +175,12 @@ fn vectors() -> bool {
         && std::arch::is_x86_feature_detected!("bmi2")
 }
 
-/// Returns whether a packet of weight `weight` takes over a slot that then counts `sum`.
+/// Draws whether a packet of weight `weight` takes over a slot that then counts `sum`: with a probability
+/// of `weight` / `sum` the result is 0, otherwise it is not.
 #[inline]
-fn admits(random: u64, sum: u64, weight: u32) -> bool {
+fn refusal(random: u64, sum: u64, weight: u32) -> u64 {
     let below_sum = ((u128::from(random) * u128::from(sum)) >> 64) as u64;
-    below_sum < u64::from(weight)
+    (below_sum + 1).saturating_sub(u64::from(weight))
 }
 
 /// A count of 32 or 64 bits.
@@ -263,7 +264,7 @@ fn count_one<C: Count>(
     });
     let lane = found.unwrap_or(smallest);
     let sum = counts[lane].plus(weight);
-    let admitted = found.is_none() && admits(random, sum.into(), weight);
+    let admitted = found.is_none() && refusal(random, sum.into(), weight) == 0;
     if policy != Policy::RandomAdmission || found.is_some() || admitted {
         counts[lane] = sum;
     }
@@ -276,16 +277,17 @@ fn count_one<C: Count>(
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
     use super::{
-        Batch, Bucket, Fingerprints, Keys, WideCounts, admits, bucket_of, fingerprint_of, prefetch,
+        Batch, Bucket, Fingerprints, Keys, WideCounts, bucket_of, fingerprint_of, prefetch, refusal,
     };
     use crate::random::Random;
     use core::arch::x86_64::{
-        __m256i, _mm_cvtsi128_si32, _mm_min_epu32, _mm_shuffle_epi32, _mm256_broadcastd_epi32,
-        _mm256_castsi256_si128, _mm256_cmpeq_epi32_mask, _mm256_extracti128_si256,
-        _mm256_load_si256, _mm256_mask_add_epi32, _mm256_mask_mov_epi32, _mm256_min_epu32,
-        _mm256_set1_epi32, _mm256_store_si256, _mm512_cmpeq_epi64_mask, _mm512_load_si512,
-        _mm512_mask_add_epi64, _mm512_min_epu64, _mm512_reduce_min_epu64, _mm512_set1_epi64,
-        _mm512_store_si512,
+        __m256i, __m512i, _mm_cvtsi128_si32, _mm_min_epu32, _mm_shuffle_epi32, _mm256_add_epi32,
+        _mm256_broadcastd_epi32, _mm256_castsi256_si128, _mm256_cmpeq_epi32_mask,
+        _mm256_extracti128_si256, _mm256_load_si256, _mm256_mask_mov_epi32,
+        _mm256_maskz_set1_epi32, _mm256_min_epu32, _mm256_set1_epi32, _mm256_store_si256,
+        _mm256_xor_si256, _mm512_add_epi64, _mm512_cmpeq_epi64_mask, _mm512_load_si512,
+        _mm512_maskz_set1_epi64, _mm512_min_epu64, _mm512_reduce_min_epu64, _mm512_set1_epi64,
+        _mm512_store_si512, _mm512_xor_si512,
     };
 
     /// The policies, as parameters of functions that are compiled for each.
@@ -339,15 +341,8 @@ mod avx512 {
             let lane = (u32::from(found) | u32::from(least) << 8).trailing_zeros() & 7;
             let only = 1u8 << lane;
 
-            // Saturating: whatever is at most MAX - w can be increased by w.
-            let addend = _mm256_set1_epi32(weight.cast_signed());
-            let room = _mm256_set1_epi32((!weight).cast_signed());
-            let capped = _mm256_min_epu32(counts, room);
             if POLICY == REPLACE {
-                store(
-                    &mut bucket.counts,
-                    _mm256_mask_add_epi32(counts, only, capped, addend),
-                );
+                store(&mut bucket.counts, plus(counts, only, weight));
                 let replaced = _mm256_mask_mov_epi32(fingerprints, only, fingerprint);
                 store(&mut bucket.fingerprints, replaced);
                 keys[number].0[lane as usize] = key;
@@ -355,18 +350,16 @@ mod avx512 {
                 continue;
             }
             let sum = (_mm_cvtsi128_si32(smallest).cast_unsigned()).saturating_add(weight);
-            let drawn = admits(numbers.bits(), u64::from(sum), weight);
-            let admitted = drawn & (found == 0);
+            let refused = refusal(numbers.bits(), u64::from(sum), weight);
+            // One number to compare: of two conditions the compiler would make two branches.
+            let admitted = refused | u64::from(found) == 0;
             let added = if POLICY == UNBIASED {
                 only
             } else {
                 // A mask of all lanes or none.
                 only & u8::from(admitted | (found != 0)).wrapping_neg()
             };
-            store(
-                &mut bucket.counts,
-                _mm256_mask_add_epi32(counts, added, capped, addend),
-            );
+            store(&mut bucket.counts, plus(counts, added, weight));
             if admitted {
                 let replaced = _mm256_mask_mov_epi32(fingerprints, only, fingerprint);
                 store(&mut bucket.fingerprints, replaced);
@@ -405,16 +398,14 @@ mod avx512 {
             let lane = (u32::from(found) | u32::from(least) << 8).trailing_zeros() & 7;
             let only = 1u8 << lane;
             let wide_weight = u64::from(weight);
-            let drawn = admits(numbers.bits(), smallest.saturating_add(wide_weight), weight);
-            let admitted = drawn & (found == 0);
+            let sum = smallest.saturating_add(wide_weight);
+            let admitted = refusal(numbers.bits(), sum, weight) | u64::from(found) == 0;
             let added = if POLICY == ADMIT {
                 only & u8::from(admitted | (found != 0)).wrapping_neg()
             } else {
                 only
             };
-            let capped = _mm512_min_epu64(current, _mm512_set1_epi64((!wide_weight).cast_signed()));
-            let addend = _mm512_set1_epi64(wide_weight.cast_signed());
-            let sums = _mm512_mask_add_epi64(current, added, capped, addend);
+            let sums = plus_wide(current, added, wide_weight);
             // SAFETY: as for the load, and the borrow is unique.
             unsafe { _mm512_store_si512(line.0.as_mut_ptr().cast(), sums) };
             if admitted | (POLICY == REPLACE) {
@@ -423,6 +414,24 @@ mod avx512 {
             }
         }
         *random = numbers;
+    }
+
+    /// Adds `weight` to `lanes`, up to the largest number.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512vl,avx2")]
+    fn plus(counts: __m256i, lanes: u8, weight: u32) -> __m256i {
+        let addend = _mm256_maskz_set1_epi32(lanes, weight.cast_signed());
+        let room = _mm256_xor_si256(addend, _mm256_set1_epi32(-1));
+        _mm256_add_epi32(_mm256_min_epu32(counts, room), addend)
+    }
+
+    /// As [`plus`], for counts of 64 bits.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn plus_wide(counts: __m512i, lanes: u8, weight: u64) -> __m512i {
+        let addend = _mm512_maskz_set1_epi64(lanes, weight.cast_signed());
+        let room = _mm512_xor_si512(addend, _mm512_set1_epi64(-1));
+        _mm512_add_epi64(_mm512_min_epu64(counts, room), addend)
     }
 
     /// Loads half a line. `lanes` must be aligned to 32 bytes, as both halves of a [`Bucket`] and

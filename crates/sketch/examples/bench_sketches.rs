@@ -142,6 +142,15 @@ fn flood(keys: &[u128]) -> Result<HugeSlice<u128>, Box<dyn Error>> {
     Ok(flooded)
 }
 
+/// Lets every fifth packet be one of the key before it.
+fn bursts(keys: &[u128]) -> Result<HugeSlice<u128>, Box<dyn Error>> {
+    let mut copy = HugeSlice::try_zeroed(keys.len())?;
+    for (index, key) in copy.iter_mut().enumerate() {
+        *key = keys[if index % 5 == 1 { index - 1 } else { index }];
+    }
+    Ok(copy)
+}
+
 fn count_min(options: CountMinOptions) -> Result<Box<dyn Measured>, Box<dyn Error>> {
     Ok(Box::new(CountMin::new(options, SEED)?))
 }
@@ -278,9 +287,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     } else {
         Stream::new("Zipf", zipf(1 << 24, 1_000_000)?)
     };
+    let bursts = Stream::new("bursts", bursts(&keys.keys)?);
     let flooded = Stream::new("flood", flood(&keys.keys)?);
     for bytes in [512 << 10, 1 << 20, 64 << 20] {
-        for stream in [&keys, &flooded] {
+        for stream in [&keys, &bursts, &flooded] {
             measure(stream, bytes, rounds)?;
         }
     }

@@ -29,6 +29,8 @@ pub struct Candidates {
     capacity: usize,
     /// The largest estimate that was dropped.
     floor: u64,
+    /// How heavy a key may be that neither list of a merge had.
+    unlisted: u64,
     step: u64,
 }
 
@@ -43,6 +45,7 @@ impl Candidates {
             index: vec![0; (2 * most).next_power_of_two()],
             capacity,
             floor: 0,
+            unlisted: 0,
             step: 1,
         }
     }
@@ -81,9 +84,14 @@ impl Candidates {
     #[must_use]
     pub const fn complete_from(&self) -> u64 {
         if self.floor == 0 {
-            return 0;
+            return self.unlisted;
         }
-        self.floor.saturating_add(self.step)
+        let kept = self.floor.saturating_add(self.step);
+        if kept > self.unlisted {
+            kept
+        } else {
+            self.unlisted
+        }
     }
 
     /// Returns whether a key whose estimate grew from `before` to `after` is to be offered.
@@ -162,8 +170,7 @@ impl Candidates {
         }
     }
 
-    /// Raises the floor, as if keys with estimates up to it had been dropped.
-    pub fn raise_floor(&mut self, floor: u64) {
+    fn raise_floor(&mut self, floor: u64) {
         self.floor = self.floor.max(floor);
         self.step = (self.floor / 4).checked_ilog2().map_or(1, |bits| 1 << bits);
     }
@@ -175,12 +182,34 @@ impl Candidates {
         }
     }
 
-    /// Adds the keys of another list; `query` gives the estimates of both in the merged sketch.
-    pub fn merge(&mut self, other: &Self, query: impl Fn(HashedKey) -> u64) {
+    /// Adds the keys of another list; `query` gives the estimates of both in the merged sketch. If the same
+    /// key may be in both sketches, it may be just too light for the list of each.
+    pub fn merge(&mut self, other: &Self, shared: bool, query: impl Fn(HashedKey) -> u64) {
+        let (ours, theirs) = (self.complete_from(), other.complete_from());
+        self.unlisted = if shared {
+            ours.saturating_add(theirs)
+        } else {
+            ours.max(theirs)
+        };
+        // What one side dropped says nothing about the merged estimates.
+        self.floor = 0;
+        self.step = 1;
         self.refresh(&query);
         for entry in &other.entries {
             self.offer(entry.key, query(entry.key));
         }
+    }
+
+    /// Returns the numbers that a stored list needs beside its entries.
+    #[must_use]
+    pub const fn limits(&self) -> [u64; 2] {
+        [self.floor, self.unlisted]
+    }
+
+    /// Restores what [`Candidates::limits`] returned, after the entries.
+    pub fn restore_limits(&mut self, [floor, unlisted]: [u64; 2]) {
+        self.raise_floor(floor);
+        self.unlisted = unlisted;
     }
 
     /// Removes all keys.
@@ -188,6 +217,7 @@ impl Candidates {
         self.entries.clear();
         self.index.fill(0);
         self.floor = 0;
+        self.unlisted = 0;
         self.step = 1;
     }
 }

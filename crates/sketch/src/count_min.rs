@@ -3,11 +3,11 @@
 //! applications").
 //!
 //! It holds no keys. Which are heavy comes from a list of [`Candidates`], or is the single running heavy
-//! hitter of Wu, Li, Ran and Luo ("Network measurement for 100Gbps links using multicore processors").
+//! hitter of Wu, Li, Ran and Luo (docs/papers.md).
 
 use crate::bytes::Reader;
 use crate::candidates::{self, Candidates};
-use crate::counter::{Counter, Width};
+use crate::counter::{Counter, Counters, Width};
 use crate::error::{MergeError, SizeError, StateError};
 use crate::geometry::{Geometry, Kind};
 use crate::interface::{
@@ -15,7 +15,6 @@ use crate::interface::{
 };
 use crate::seed::{Seed, SeedDigest};
 use crate::updates::{HashedKey, Updates, Weights};
-use hw::memory::HugeSlice;
 use hw::prefetch;
 use hw::random::mix;
 
@@ -178,14 +177,9 @@ impl CountMinOptions {
     }
 }
 
-enum Cells {
-    Narrow(HugeSlice<u32>),
-    Wide(HugeSlice<u64>),
-}
-
 /// The sketch.
 pub struct CountMin {
-    cells: Cells,
+    cells: Counters,
     options: CountMinOptions,
     candidates: Option<Candidates>,
     running: Option<(HashedKey, u64)>,
@@ -204,31 +198,20 @@ impl CountMin {
 
     fn with_digest(options: CountMinOptions, seed: SeedDigest) -> Result<Self, SizeError> {
         options.check()?;
-        let count = options.rows * options.columns;
-        let bytes = count as u64 * options.width.bytes() as u64;
-        let failed = |_| SizeError::Memory(bytes);
-        let cells = match options.width {
-            Width::Narrow => {
-                let cells = HugeSlice::try_zeroed(count).map_err(failed)?;
-                // So that no packet waits for a page fault.
-                cells.populate();
-                Cells::Narrow(cells)
-            }
-            Width::Wide => {
-                let cells = HugeSlice::try_zeroed(count).map_err(failed)?;
-                cells.populate();
-                Cells::Wide(cells)
-            }
-        };
+        let cells = Counters::new(options.rows * options.columns, options.width)?;
+        Ok(Self::with_cells(options, seed, cells))
+    }
+
+    fn with_cells(options: CountMinOptions, seed: SeedDigest, cells: Counters) -> Self {
         let listed = options.candidates > 0;
-        Ok(Self {
+        Self {
             cells,
             options,
             candidates: listed.then(|| Candidates::new(options.candidates)),
             running: None,
             seed,
             total: 0,
-        })
+        }
     }
 
     /// Returns the dimensions and options.
@@ -257,14 +240,10 @@ impl CountMin {
     }
 }
 
-fn smallest(cells: &Cells, options: &CountMinOptions, hash: u64) -> u64 {
+fn smallest(cells: &Counters, options: &CountMinOptions, hash: u64) -> u64 {
     let columns = options.columns;
     let indices = (0..options.rows).map(|row| row * columns + column_of(hash, row, columns));
-    let smallest = match cells {
-        Cells::Narrow(cells) => indices.map(|index| u64::from(cells[index])).min(),
-        Cells::Wide(cells) => indices.map(|index| cells[index]).min(),
-    };
-    smallest.unwrap_or(0)
+    indices.map(|index| cells.get(index)).min().unwrap_or(0)
 }
 
 /// Counts a batch, with the number of rows known to the compiler. `offer` receives each key with its
@@ -350,8 +329,8 @@ impl Sketch for CountMin {
         let (options, candidates) = (&self.options, &mut self.candidates);
         if candidates.is_none() && !options.running {
             match &mut self.cells {
-                Cells::Narrow(cells) => count(cells, options, updates, |_, _, _| ()),
-                Cells::Wide(cells) => count(cells, options, updates, |_, _, _| ()),
+                Counters::Narrow(cells) => count(cells, options, updates, |_, _, _| ()),
+                Counters::Wide(cells) => count(cells, options, updates, |_, _, _| ()),
             }
             return;
         }
@@ -368,8 +347,8 @@ impl Sketch for CountMin {
             }
         };
         match &mut self.cells {
-            Cells::Narrow(cells) => count(cells, options, updates, offer),
-            Cells::Wide(cells) => count(cells, options, updates, offer),
+            Counters::Narrow(cells) => count(cells, options, updates, offer),
+            Counters::Wide(cells) => count(cells, options, updates, offer),
         }
     }
 
@@ -381,10 +360,7 @@ impl Sketch for CountMin {
     }
 
     fn clear(&mut self) {
-        match &mut self.cells {
-            Cells::Narrow(cells) => cells.fill(0),
-            Cells::Wide(cells) => cells.fill(0),
-        }
+        self.cells.clear();
         if let Some(list) = &mut self.candidates {
             list.clear();
         }
@@ -420,20 +396,16 @@ impl Sketch for CountMin {
     fn merge(&mut self, other: &Self, overlap: Overlap) -> Result<(), MergeError> {
         self.geometry().check_equal(&other.geometry())?;
         let larger = self.options.rule == Rule::Conservative && overlap == Overlap::Disjoint;
-        match (&mut self.cells, &other.cells) {
-            (Cells::Narrow(cells), Cells::Narrow(others)) => merge_cells(cells, others, larger),
-            (Cells::Wide(cells), Cells::Wide(others)) => merge_cells(cells, others, larger),
-            _ => return Err(MergeError::NotMergeable("counters of different widths")),
+        if larger {
+            self.cells.merge(&other.cells, u64::max);
+        } else {
+            self.cells.merge(&other.cells, u64::saturating_add);
         }
         self.total = self.total.saturating_add(other.total);
         let (cells, options) = (&self.cells, &self.options);
         if let (Some(list), Some(others)) = (&mut self.candidates, &other.candidates) {
-            // A key that neither list has may be just below both floors.
-            list.raise_floor(match overlap {
-                Overlap::Shared => list.complete_from().saturating_add(others.complete_from()),
-                Overlap::Disjoint => list.complete_from().max(others.complete_from()),
-            });
-            list.merge(others, |key| smallest(cells, options, key.hash));
+            let shared = overlap == Overlap::Shared;
+            list.merge(others, shared, |key| smallest(cells, options, key.hash));
         }
         let both = [self.running, other.running].into_iter().flatten();
         let current = both.map(|(key, _)| (key, smallest(cells, options, key.hash)));
@@ -461,18 +433,15 @@ impl Sketch for CountMin {
         }
     }
 
-    /// Total, running heavy hitter (its estimate is 0 if there is none), counters by row, floor and
-    /// candidates.
+    /// Total, running heavy hitter (its estimate is 0 if there is none), counters by row; limits of the
+    /// list and candidates.
     fn write(&self, out: &mut Vec<u8>) {
         out.extend(self.total.to_le_bytes());
         let none = (HashedKey { key: 0, hash: 0 }, 0);
         write_key(out, self.running.unwrap_or(none));
-        match &self.cells {
-            Cells::Narrow(cells) => out.extend(cells.iter().flat_map(|cell| cell.to_le_bytes())),
-            Cells::Wide(cells) => out.extend(cells.iter().flat_map(|cell| cell.to_le_bytes())),
-        }
+        self.cells.write(out);
         if let Some(list) = &self.candidates {
-            out.extend(list.floor().to_le_bytes());
+            out.extend(list.limits().into_iter().flat_map(u64::to_le_bytes));
             out.extend((list.entries().len() as u32).to_le_bytes());
             for entry in list.entries() {
                 write_key(out, (entry.key, entry.estimate));
@@ -502,41 +471,19 @@ impl Sketch for CountMin {
         options.check()?;
         let total = reader.u64()?;
         let running = read_key(reader)?;
-        reader.check_left(options.rows * options.columns, options.width.bytes())?;
-        let mut sketch = Self::with_digest(options, geometry.seed)?;
+        let cells = Counters::read(options.rows * options.columns, options.width, reader)?;
+        let mut sketch = Self::with_cells(options, geometry.seed, cells);
         sketch.total = total;
         sketch.running = (options.running && running.1 > 0).then_some(running);
-        match &mut sketch.cells {
-            Cells::Narrow(cells) => {
-                for cell in cells.iter_mut() {
-                    *cell = reader.u32()?;
-                }
-            }
-            Cells::Wide(cells) => {
-                for cell in cells.iter_mut() {
-                    *cell = reader.u64()?;
-                }
-            }
-        }
         if let Some(list) = &mut sketch.candidates {
-            let floor = reader.u64()?;
+            let limits = [reader.u64()?, reader.u64()?];
             for _ in 0..reader.u32()? {
                 let (key, estimate) = read_key(reader)?;
                 list.offer(key, estimate);
             }
-            list.raise_floor(floor);
+            list.restore_limits(limits);
         }
         Ok(sketch)
-    }
-}
-
-fn merge_cells<C: Counter>(cells: &mut [C], others: &[C], larger: bool) {
-    for (cell, &other) in cells.iter_mut().zip(others) {
-        *cell = if larger {
-            (*cell).max(other)
-        } else {
-            cell.sum(other)
-        };
     }
 }
 
@@ -579,3 +526,6 @@ impl FrequencySketch for CountMin {
         found
     }
 }
+
+#[cfg(test)]
+mod tests;

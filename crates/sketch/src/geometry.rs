@@ -26,13 +26,11 @@ pub enum Kind {
     Prefixes = 8,
     /// The entropy of a distribution.
     Entropy = 9,
-    /// Two intervals whose difference is asked for.
-    Changes = 10,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 9] = [
         Self::CountMin,
         Self::Reversible,
         Self::SimpleTable,
@@ -42,7 +40,6 @@ impl Kind {
         Self::Quantiles,
         Self::Prefixes,
         Self::Entropy,
-        Self::Changes,
     ];
 
     /// Returns the name in messages.
@@ -58,7 +55,6 @@ impl Kind {
             Self::Quantiles => "quantiles",
             Self::Prefixes => "prefixes",
             Self::Entropy => "entropy",
-            Self::Changes => "changes",
         }
     }
 

@@ -53,6 +53,9 @@ pub enum ImageError {
     /// A size that would need more memory than the image justifies.
     #[error("the image claims a size of 2^{0}")]
     Size(u8),
+    /// A weight that no traffic has.
+    #[error("the image claims a weight of {0}")]
+    Weight(u64),
     /// An HLL image that is none.
     #[error(transparent)]
     Hll(#[from] StateError),
@@ -103,8 +106,10 @@ impl Image {
                 Err(ImageError::Size(lg_map))
             }
             family::FREQUENCY => {
-                let sketch = FrequentItemsSketch::deserialize(bytes);
-                sketch.map(Self::FrequentItems).map_err(damaged)
+                let sketch = FrequentItemsSketch::deserialize(bytes).map_err(damaged)?;
+                check_weight(sketch.total_weight())?;
+                check_weight(sketch.maximum_error())?;
+                Ok(Self::FrequentItems(sketch))
             }
             family::KLL => KllSketch::deserialize(bytes)
                 .map(Self::Kll)
@@ -112,9 +117,11 @@ impl Image {
             family::REQ => ReqSketch::deserialize(bytes)
                 .map(Self::Req)
                 .map_err(damaged),
-            family::TDIGEST => TDigestMut::deserialize(bytes)
-                .map(Self::TDigest)
-                .map_err(damaged),
+            family::TDIGEST => {
+                let digest = TDigestMut::deserialize(bytes).map_err(damaged)?;
+                check_weight(digest.total_weight())?;
+                Ok(Self::TDigest(digest))
+            }
             family::COUNT_MIN => Err(ImageError::CountMin),
             _ => Err(ImageError::Family(number)),
         }
@@ -155,6 +162,8 @@ impl Image {
     pub fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
         const REFUSED: MergeError =
             MergeError::NotMergeable("the DataSketches images differ in seed, accuracy or size");
+        const TOO_HEAVY: MergeError =
+            MergeError::NotMergeable("the DataSketches images exceed a total of 2^62");
         match (self, other) {
             (Self::Hll(one), Self::Hll(two)) => one.merge(two, Overlap::Shared),
             (Self::Cpc(one), Self::Cpc(two)) => {
@@ -176,12 +185,17 @@ impl Image {
                 Ok(())
             }
             (Self::FrequentItems(one), Self::FrequentItems(two)) => {
+                let weight = one.total_weight().saturating_add(two.total_weight());
+                let error = one.maximum_error().saturating_add(two.maximum_error());
+                check_weight(weight.max(error)).map_err(|_| TOO_HEAVY)?;
                 one.merge(two);
                 Ok(())
             }
             (Self::Kll(one), Self::Kll(two)) => one.merge(two).map_err(|_| REFUSED),
             (Self::Req(one), Self::Req(two)) => one.merge(two).map_err(|_| REFUSED),
             (Self::TDigest(one), Self::TDigest(two)) => {
+                let weight = one.total_weight().saturating_add(two.total_weight());
+                check_weight(weight).map_err(|_| TOO_HEAVY)?;
                 one.merge(two);
                 Ok(())
             }
@@ -244,6 +258,14 @@ impl Image {
         items.sort_unstable_by(|a, b| b.1.value.cmp(&a.1.value).then_with(|| a.0.cmp(&b.0)));
         items
     }
+}
+
+/// DataSketches adds weights and error bounds, and panics if a sum exceeds 64 bits.
+fn check_weight(weight: u64) -> Result<(), ImageError> {
+    if weight > 1 << 62 {
+        return Err(ImageError::Weight(weight));
+    }
+    Ok(())
 }
 
 /// Returns a table as an image of frequent texts, which `name` makes of keys. Texts of different keys

@@ -19,10 +19,13 @@ pub mod flow_sample;
 pub mod geometry;
 pub mod heavy_hitters;
 pub mod images;
+pub mod mangling;
 pub mod murmur;
 pub mod prefixes;
 pub mod quantiles;
+pub mod reversible;
 pub mod seed;
+pub mod simple_table;
 pub mod state;
 pub mod updates;
 
@@ -49,6 +52,8 @@ pub use interface::{
 };
 pub use prefixes::{HeavyPrefix, Prefixes};
 pub use quantiles::{QuantileEstimate, Quantiles};
+pub use reversible::{Reversible, ReversibleOptions};
 pub use seed::{Seed, SeedDigest};
+pub use simple_table::SimpleTable;
 pub use state::{AnySketch, Source, State, StateHead, Unit};
 pub use updates::{HashedKey, Updates, Weights};

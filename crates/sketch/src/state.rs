@@ -312,6 +312,10 @@ fn has_seed(geometry: &Geometry) -> bool {
 macro_rules! any_sketch {
     ($($variant:ident($sketch:ty), $meaning:literal;)+) => {
         /// A sketch of any kind that can be stored.
+        #[expect(
+            clippy::large_enum_variant,
+            reason = "a program has few of them, and their counters are elsewhere"
+        )]
         pub enum AnySketch {
             $(#[doc = $meaning] $variant($sketch),)+
         }
@@ -368,7 +372,6 @@ macro_rules! any_sketch {
             ) -> Result<Self, StateError> {
                 match geometry.kind {
                     $(Kind::$variant => Sketch::read(geometry, seed, reader).map(Self::$variant),)+
-                    _ => Err(StateError::Damaged("its kind is not stored")),
                 }
             }
 
@@ -397,6 +400,8 @@ macro_rules! any_sketch {
 
 any_sketch! {
     CountMin(crate::CountMin), "A Count-Min sketch.";
+    Reversible(crate::Reversible), "A reversible sketch.";
+    SimpleTable(crate::SimpleTable), "The simple hash table.";
     HeavyHitters(crate::HeavyHitters), "The heavy-hitter table.";
     Distinct(crate::HyperLogLog), "The number of different keys.";
     FanOut(crate::FanOut<crate::HeavyHitters>), "The number of partners of each key.";

@@ -98,6 +98,19 @@ fn other_families_are_refused_with_the_reason() {
     let large = [10, 1, family::CPC, 26, 0, 0, 0, 0];
     assert_eq!(Image::read(&large).err(), Some(ImageError::Size(26)));
     assert!(Image::read(&[1, 2, 3]).is_err());
+    // DataSketches would panic when it merges them.
+    for at in [16, 24] {
+        let mut image = images(0..10)[3].write();
+        image[at + 7] = 0x7f;
+        assert!(matches!(Image::read(&image), Err(ImageError::Weight(_))));
+    }
+    let mut items = FrequentItemsSketch::new(64).unwrap();
+    items.update_with_count("a".to_owned(), 1 << 62);
+    let (mut one, two) = (
+        Image::FrequentItems(items.clone()),
+        Image::FrequentItems(items),
+    );
+    assert!(one.merge(&two).is_err());
 }
 
 #[test]

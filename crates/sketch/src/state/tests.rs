@@ -4,6 +4,7 @@ use crate::prefixes::Levels;
 use crate::test_support::{Zipf, hashed, table};
 use crate::{
     CountMin, DistinctHash, Entropy, FanOut, FlowSample, HyperLogLog, Policy, Prefixes, Quantiles,
+    Reversible, ReversibleOptions, SimpleTable, Width,
 };
 
 const SEED: Seed = Seed::new(11);
@@ -31,14 +32,31 @@ fn empty(index: usize, seed: Seed) -> AnySketch {
             .into(),
         3 => FanOut::new(14, small(), seed).unwrap().into(),
         4 => Quantiles::new(3).unwrap().into(),
-        5 => Prefixes::new(&[24], &[48], Levels::All, seed, || Ok(small()))
+        5 => Reversible::new(
+            ReversibleOptions {
+                rows: 2,
+                key_bytes: 4,
+                column_bits: 8,
+                width: Width::Wide,
+            },
+            seed,
+        )
+        .unwrap()
+        .into(),
+        6 => SimpleTable::with_slots(64, Width::Narrow, seed)
+            .unwrap()
+            .into(),
+        7 => Prefixes::new(&[24], &[48], Levels::All, seed, || Ok(small()))
             .unwrap()
             .into(),
         _ => Entropy::new(small(), FlowSample::new(5).unwrap()).into(),
     }
 }
 
-const KINDS: usize = 7;
+/// The number of kinds.
+const KINDS: usize = 9;
+/// Only this kind cannot be read without its seed.
+const REVERSIBLE: usize = 5;
 
 fn update(sketch: &mut AnySketch, seed: Seed, packets: &[u128]) {
     hashed(
@@ -72,6 +90,13 @@ fn states_of_all_kinds_return() {
         let state = state(index, 1, &packets());
         let bytes = state.write();
         for seed in [None, Some(SEED)] {
+            if seed.is_none() && index == REVERSIBLE {
+                assert_eq!(
+                    State::read(&bytes, seed).err(),
+                    Some(StateError::SeedNeeded)
+                );
+                continue;
+            }
             let read = State::read(&bytes, seed).unwrap();
             assert_eq!(read.head, state.head);
             assert_eq!(read.write(), bytes);
@@ -134,10 +159,10 @@ fn forged_files_are_refused_or_consistent() {
                 let mut forged = bytes.clone();
                 forged[at] ^= change;
                 seal(&mut forged);
-                if let Ok(read) = State::read(&forged, None) {
+                if let Ok(read) = State::read(&forged, Some(SEED)) {
                     let again = read.write();
                     assert!(
-                        State::read(&again, None).unwrap().write() == again,
+                        State::read(&again, Some(SEED)).unwrap().write() == again,
                         "byte {at}"
                     );
                 }
@@ -206,17 +231,19 @@ fn eight_probes_are_one_that_saw_all() {
         let mut merged = state(index, 0, &own(0));
         for part in 1..8 {
             let bytes = state(index, part, &own(part as usize)).write();
-            merged.merge(&State::read(&bytes, None).unwrap()).unwrap();
+            merged
+                .merge(&State::read(&bytes, Some(SEED)).unwrap())
+                .unwrap();
         }
         let mut whole = state(index, 0, &packets);
         assert_eq!(merged.head.sources.len(), 8);
         assert_eq!(merged.sketch.total(), whole.sketch.total());
         whole.head.sources.clone_from(&merged.head.sources);
         // Count-Min, distinct counts and quantiles: to the bit.
-        if [0, 2, 4].contains(&index) {
+        if [0, 2, 4, REVERSIBLE].contains(&index) {
             assert_eq!(merged.write(), whole.write(), "kind {index}");
         }
-        let merged_again = State::read(&merged.write(), None).unwrap();
+        let merged_again = State::read(&merged.write(), Some(SEED)).unwrap();
         assert_eq!(merged_again.head, merged.head);
     }
 }
