@@ -129,9 +129,8 @@ impl HyperLogLog {
 
     /// Counts a key of which only the bytes are known, by murmur.
     pub fn insert_bytes(&mut self, bytes: &[u8]) {
-        let [index, rank] = murmur::hash128(bytes, murmur::DATASKETCHES_SEED);
-        let value = rank.leading_zeros().min(u32::from(REGISTER_MAX) - 1) as u8 + 1;
-        raise(&mut self.registers, index, value);
+        let hash = murmur::hash128(bytes, murmur::DATASKETCHES_SEED);
+        raise_by_murmur(&mut self.registers, hash);
     }
 
     /// Estimates the number of keys by DataSketches' composite estimator, so that it is what Python,
@@ -284,6 +283,13 @@ fn raise(registers: &mut [u8], index: u64, value: u8) {
     registers[index] = registers[index].max(value);
 }
 
+/// DataSketches takes the register from one half of the hash and the value from the other.
+#[inline]
+fn raise_by_murmur(registers: &mut [u8], [index, rank]: [u64; 2]) {
+    let value = rank.leading_zeros().min(u32::from(REGISTER_MAX) - 1) as u8 + 1;
+    raise(registers, index, value);
+}
+
 impl Sketch for HyperLogLog {
     fn update(&mut self, updates: Updates<'_>) {
         self.total = self.total.saturating_add(updates.total());
@@ -299,9 +305,10 @@ impl Sketch for HyperLogLog {
                 }
             }
             DistinctHash::Murmur { key_bytes } => {
-                for key in updates.keys() {
-                    let bytes = key.to_be_bytes();
-                    self.insert_bytes(&bytes[16 - usize::from(key_bytes)..]);
+                let seed = murmur::DATASKETCHES_SEED;
+                for &key in updates.keys() {
+                    let hash = murmur::hash128_of_key(key, key_bytes, seed);
+                    raise_by_murmur(&mut self.registers, hash);
                 }
             }
         }

@@ -145,48 +145,57 @@ impl<T: FrequencySketch> FanOut<T> {
         }
     }
 
-    /// Counts the new pairs of at most [`CHUNK`] packets.
-    fn update_chunk(&mut self, sources: &[u128], pairs: &[u64]) {
-        let mut new = [0; CHUNK];
-        let mut count = 0;
-        for (&source, &pair) in sources.iter().zip(pairs) {
-            if !self.pairs.contains(pair) && self.pairs.insert(pair) {
-                new[count] = source;
-                count += 1;
-            }
-        }
-        if count > 0 {
-            self.count_new(&new[..count]);
-        }
-    }
-
     /// Counts sources, each for a pair that was not seen before.
     #[inline(never)]
     fn count_new(&mut self, sources: &[u128]) {
         let before = self.pairs.add_set(sources.len() as u64);
         let free = (1.0 - before).max(1.0 - LOAD_MAX);
         let weight = (f64::from(SCALE) / free).round() as u32;
-        let mut hashes = [0; CHUNK];
+        let mut hashes = [0; NEW_MAX];
         let hashes = &mut hashes[..sources.len()];
         let hash = self
             .hash
             .as_ref()
             .expect("a state that was read without its seed takes no updates");
         hash.hash(sources, hashes);
-        let weights = [weight; CHUNK];
+        let weights = [weight; NEW_MAX];
         let weights = Weights::Each(&weights[..sources.len()]);
         self.table.update(Updates::new(sources, hashes, weights));
     }
 }
 
-/// Packets between two looks at the load.
-const CHUNK: usize = 64;
+/// Packets whose bits are read before a decision on any of them: a bit of a word each.
+const CHUNK: usize = u64::BITS as usize;
+
+/// New pairs that are counted together.
+const NEW_MAX: usize = 256;
 
 impl<T: FrequencySketch> Sketch for FanOut<T> {
     fn update(&mut self, updates: Updates<'_>) {
         self.total += updates.len() as u64;
+        let (mut new, mut count) = ([0; NEW_MAX], 0);
         for chunk in updates.chunks(CHUNK) {
-            self.update_chunk(chunk.keys(), chunk.hashes());
+            // A branch for each packet would wait for its bit from memory; this loop waits once.
+            let hashes = chunk.hashes().iter().enumerate();
+            let mut unseen = hashes.fold(0u64, |unseen, (index, &pair)| {
+                unseen | u64::from(!self.pairs.contains(pair)) << index
+            });
+            while unseen != 0 {
+                let index = unseen.trailing_zeros() as usize;
+                unseen &= unseen - 1;
+                // The pair may occur twice in the chunk, or have been inserted by another thread.
+                if self.pairs.insert(chunk.hashes()[index]) {
+                    new[count] = chunk.keys()[index];
+                    count += 1;
+                }
+            }
+            if count > NEW_MAX - CHUNK {
+                self.count_new(&new[..count]);
+                count = 0;
+            }
+        }
+        if count > 0 {
+            self.count_new(&new[..count]);
         }
     }
 

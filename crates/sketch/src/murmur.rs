@@ -22,11 +22,32 @@ pub fn hash128(bytes: &[u8], seed: u64) -> [u64; 2] {
     }
     let mut tail = [0; 16];
     tail[..rest.len()].copy_from_slice(rest);
-    let tail = u128::from_le_bytes(tail);
+    finish128(h1, h2, u128::from_le_bytes(tail), bytes.len() as u64)
+}
+
+/// Returns the hash of the last `length` bytes, at most 16, of `key` in network order. It is that of
+/// [`hash128`], without a copy of bytes.
+#[inline]
+#[must_use]
+pub fn hash128_of_key(key: u128, length: u8, seed: u64) -> [u64; 2] {
+    let bytes = key.swap_bytes();
+    match length {
+        0 => finish128(seed, seed, 0, 0),
+        1..16 => {
+            let tail = bytes >> (u128::BITS - 8 * u32::from(length));
+            finish128(seed, seed, tail, length.into())
+        }
+        _ => hash128(&bytes.to_le_bytes(), seed),
+    }
+}
+
+/// Ends a hash with fewer than 16 bytes, which are the lowest of `tail`, and the `length` of all.
+#[inline]
+const fn finish128(mut h1: u64, mut h2: u64, tail: u128, length: u64) -> [u64; 2] {
     h2 ^= scramble_high((tail >> 64) as u64);
     h1 ^= scramble_low(tail as u64);
-    h1 ^= bytes.len() as u64;
-    h2 ^= bytes.len() as u64;
+    h1 ^= length;
+    h2 ^= length;
     h1 = h1.wrapping_add(h2);
     h2 = h2.wrapping_add(h1);
     h1 = finish(h1);
@@ -60,6 +81,15 @@ mod tests {
     fn equals_mmh3() {
         for (text, seed, expected) in VALUES {
             assert_eq!(hash128(text, *seed), *expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn keys_are_hashed_as_their_bytes() {
+        let key = 0x0102_0304_0506_0708_090a_0b0c_0d0e_0f10u128;
+        for length in 0..=16 {
+            let bytes = &key.to_be_bytes()[16 - usize::from(length)..];
+            assert_eq!(hash128_of_key(key, length, 9001), hash128(bytes, 9001));
         }
     }
 

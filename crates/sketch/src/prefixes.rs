@@ -10,9 +10,11 @@ use crate::interface::{ErrorBound, Estimate, FrequencySketch, HeavyHitter, Overl
 use crate::normal::standard_deviations;
 use crate::seed::Seed;
 use crate::updates::{Updates, Weights};
+use hw::hash::KeyedHash;
 use hw::random::Random;
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::ops::Range;
 
 /// Returns the key of an address: the 128 bits of IPv6. IPv4 addresses are mapped to `::ffff:0:0/96`.
 #[must_use]
@@ -86,6 +88,21 @@ struct Level<T> {
     table: T,
 }
 
+#[derive(Clone, Debug)]
+struct Drawn {
+    count: usize,
+    prefixes: [u128; CHUNK],
+    weights: [u32; CHUNK],
+}
+
+impl Drawn {
+    const EMPTY: Self = Self {
+        count: 0,
+        prefixes: [0; CHUNK],
+        weights: [0; CHUNK],
+    };
+}
+
 /// The prefix tables. The keys of an [update](Sketch::update) are addresses ([`address_key`]); their
 /// hashes are not used. `T` is the table of a prefix length, which must count weights.
 #[derive(Clone, Debug)]
@@ -94,8 +111,10 @@ pub struct Prefixes<T> {
     levels: Vec<Level<T>>,
     choice: Levels,
     /// Absent in a state that was read without its seed, which takes no updates.
-    seed: Option<Seed>,
+    hash: Option<KeyedHash>,
     random: Random,
+    /// For each level, the packets of a chunk that were drawn for it, and their weights.
+    drawn: Vec<Drawn>,
     total: u64,
     /// The weight of packets of a family that has no level.
     uncovered: u64,
@@ -106,7 +125,7 @@ pub struct Prefixes<T> {
 const DRAWN: u64 = u64::from_le_bytes(*b"prefixes");
 
 /// Packets that are masked, hashed and counted together.
-const CHUNK: usize = 64;
+const CHUNK: usize = 256;
 
 impl<T: FrequencySketch> Prefixes<T> {
     /// Creates a table, by `create`, for each of the prefix lengths `v4` and `v6`. All tables must be
@@ -153,11 +172,16 @@ impl<T: FrequencySketch> Prefixes<T> {
                 table: create()?,
             });
         }
+        let drawn = match choice {
+            Levels::All => Vec::new(),
+            Levels::Drawn => vec![Drawn::EMPTY; levels.len()],
+        };
         Ok(Self {
             levels,
             choice,
-            seed: Some(seed),
+            hash: Some(seed.hash()),
             random: seed.random(DRAWN),
+            drawn,
             total: 0,
             uncovered: 0,
             largest_weight: 0,
@@ -224,11 +248,20 @@ impl<T: FrequencySketch> Prefixes<T> {
     }
 
     fn hitters(&self, level: &Level<T>, threshold: u64) -> Vec<HeavyHitter> {
-        let mut hitters = level.table.heavy_hitters(threshold);
+        // A table of a drawn level has counted a part of the packets.
+        let scale = match self.choice {
+            Levels::All => 1,
+            Levels::Drawn => self.levels_of(level.family) as u64,
+        };
+        let mut hitters = level.table.heavy_hitters(threshold.div_ceil(scale));
         for hitter in &mut hitters {
-            let (low, high) = (hitter.estimate.low, hitter.estimate.high);
-            hitter.estimate.low = low.saturating_sub(self.deviation(level.family, low, 5.0));
-            hitter.estimate.high = high.saturating_add(self.deviation(level.family, high, 5.0));
+            let scaled = |weight: u64| weight.saturating_mul(scale);
+            let (low, high) = (scaled(hitter.estimate.low), scaled(hitter.estimate.high));
+            hitter.estimate = Estimate {
+                value: scaled(hitter.estimate.value),
+                low: low.saturating_sub(self.deviation(level.family, low, 5.0)),
+                high: high.saturating_add(self.deviation(level.family, high, 5.0)),
+            };
         }
         hitters
     }
@@ -250,83 +283,106 @@ impl<T: FrequencySketch> Prefixes<T> {
     }
 
     /// Counts addresses of one family, at most [`CHUNK`].
-    fn update_family(&mut self, family: Family, keys: &[u128], weights: &[u32]) {
+    fn update_family(&mut self, family: Family, keys: &[u128], weights: Weights<'_>) {
         let count = self.levels_of(family);
         if count == 0 || keys.is_empty() {
-            let lost = weights.iter().copied().map(u64::from).sum();
+            let hashes = &[0; CHUNK][..keys.len()];
+            let lost = Updates::new(keys, hashes, weights).total();
             self.uncovered = self.uncovered.saturating_add(lost);
             return;
         }
-        let hash = self
-            .seed
-            .expect("a state that was read without its seed takes no updates")
-            .hash();
-        let mut drawn = [0u8; CHUNK];
-        if self.choice == Levels::Drawn {
-            for level in &mut drawn[..keys.len()] {
-                *level = self.random.below(count as u64) as u8;
-            }
+        let first = self.levels.iter().position(|level| level.family == family);
+        let first = first.unwrap_or(0);
+        match self.choice {
+            Levels::All => self.update_all(first..first + count, keys, weights),
+            Levels::Drawn => self.update_drawn(first..first + count, keys, weights),
         }
-        let of_family = self
-            .levels
-            .iter_mut()
-            .filter(|level| level.family == family);
-        for (index, level) in of_family.enumerate() {
-            let mask = family.mask(level.length);
-            let (mut prefixes, mut weighted, mut hashes) = ([0; CHUNK], [0; CHUNK], [0; CHUNK]);
-            let mut chosen = 0;
-            match self.choice {
-                Levels::All => {
-                    for (prefix, key) in prefixes.iter_mut().zip(keys) {
-                        *prefix = key & mask;
+    }
+
+    fn update_mixed(&mut self, keys: &[u128], weights: Weights<'_>) {
+        for family in [Family::V4, Family::V6] {
+            let (mut own, mut own_weights, mut count) = ([0; CHUNK], [0; CHUNK], 0);
+            for (index, &key) in keys.iter().enumerate() {
+                if Family::of(key) == family {
+                    own[count] = key;
+                    if let Weights::Each(weights) = weights {
+                        own_weights[count] = weights[index];
                     }
-                    chosen = keys.len();
-                    weighted[..chosen].copy_from_slice(weights);
-                }
-                Levels::Drawn => {
-                    for ((key, &weight), &drawn) in keys.iter().zip(weights).zip(&drawn) {
-                        prefixes[chosen] = key & mask;
-                        weighted[chosen] = weight.saturating_mul(count as u32);
-                        chosen += usize::from(usize::from(drawn) == index);
-                    }
+                    count += 1;
                 }
             }
-            let (prefixes, hashes) = (&prefixes[..chosen], &mut hashes[..chosen]);
+            let weights = match weights {
+                Weights::Ones => Weights::Ones,
+                Weights::Each(_) => Weights::Each(&own_weights[..count]),
+            };
+            self.update_family(family, &own[..count], weights);
+        }
+    }
+
+    fn update_all(&mut self, levels: Range<usize>, keys: &[u128], weights: Weights<'_>) {
+        let hash = self.hash.as_ref().expect(NO_SEED);
+        let (mut prefixes, mut hashes) = ([0; CHUNK], [0; CHUNK]);
+        let (prefixes, hashes) = (&mut prefixes[..keys.len()], &mut hashes[..keys.len()]);
+        for level in &mut self.levels[levels] {
+            let mask = level.family.mask(level.length);
+            for (prefix, key) in prefixes.iter_mut().zip(keys) {
+                *prefix = key & mask;
+            }
             hash.hash(prefixes, hashes);
-            let weights = Weights::Each(&weighted[..chosen]);
+            level.table.update(Updates::new(prefixes, hashes, weights));
+        }
+    }
+
+    /// Counts each packet in one level. The weights are not scaled here, but in the answers.
+    fn update_drawn(&mut self, levels: Range<usize>, keys: &[u128], weights: Weights<'_>) {
+        let hash = self.hash.as_ref().expect(NO_SEED);
+        let drawn = &mut self.drawn[levels.clone()];
+        let levels = &mut self.levels[levels];
+        let bound = drawn.len() as u64;
+        for (index, &key) in keys.iter().enumerate() {
+            let drawn = &mut drawn[self.random.below(bound) as usize];
+            drawn.prefixes[drawn.count] = key;
+            if let Weights::Each(weights) = weights {
+                drawn.weights[drawn.count] = weights[index];
+            }
+            drawn.count += 1;
+        }
+        let mut hashes = [0; CHUNK];
+        for (level, drawn) in levels.iter_mut().zip(drawn) {
+            let count = core::mem::take(&mut drawn.count);
+            let mask = level.family.mask(level.length);
+            let prefixes = &mut drawn.prefixes[..count];
+            prefixes.iter_mut().for_each(|prefix| *prefix &= mask);
+            let hashes = &mut hashes[..count];
+            hash.hash(prefixes, hashes);
+            let weights = match weights {
+                Weights::Ones => Weights::Ones,
+                Weights::Each(_) => Weights::Each(&drawn.weights[..count]),
+            };
             level.table.update(Updates::new(prefixes, hashes, weights));
         }
     }
 }
 
+/// The message of a broken invariant.
+const NO_SEED: &str = "a state that was read without its seed takes no updates";
+
 impl<T: FrequencySketch> Sketch for Prefixes<T> {
     fn update(&mut self, updates: Updates<'_>) {
         self.total = self.total.saturating_add(updates.total());
         for chunk in updates.chunks(CHUNK) {
-            let weights = match chunk.weights() {
-                Weights::Ones => &[1; CHUNK][..chunk.len()],
-                Weights::Each(weights) => weights,
+            let (keys, weights) = (chunk.keys(), chunk.weights());
+            let largest = match weights {
+                Weights::Ones => 1,
+                Weights::Each(weights) => weights.iter().copied().max().unwrap_or(0),
             };
-            let largest = weights.iter().copied().max().unwrap_or(0);
             self.largest_weight = self.largest_weight.max(largest);
             // Most batches are of one family.
-            let first = chunk
-                .keys()
-                .first()
-                .map_or(Family::V4, |&key| Family::of(key));
-            if chunk.keys().iter().all(|&key| Family::of(key) == first) {
-                self.update_family(first, chunk.keys(), weights);
-                continue;
-            }
-            for family in [Family::V4, Family::V6] {
-                let (mut keys, mut weighted, mut count) = ([0; CHUNK], [0; CHUNK], 0);
-                for (&key, &weight) in chunk.keys().iter().zip(weights) {
-                    if Family::of(key) == family {
-                        (keys[count], weighted[count]) = (key, weight);
-                        count += 1;
-                    }
-                }
-                self.update_family(family, &keys[..count], &weighted[..count]);
+            let first = keys.first().map_or(Family::V4, |&key| Family::of(key));
+            if keys.iter().all(|&key| Family::of(key) == first) {
+                self.update_family(first, keys, weights);
+            } else {
+                self.update_mixed(keys, weights);
             }
         }
     }
@@ -460,7 +516,7 @@ impl<T: FrequencySketch> Sketch for Prefixes<T> {
             (Err(_), Some(error)) => return Err(error),
             (Err(size), None) => return Err(size.into()),
         };
-        read.seed = seed;
+        read.hash = seed.map(Seed::hash);
         (read.total, read.uncovered) = (total, uncovered);
         read.largest_weight = largest_weight;
         if read.geometry() != *geometry {
