@@ -103,7 +103,7 @@ fn variants() -> Result<Vec<Variant>, SizeError> {
         |bytes, width| HeavyHitters::with_memory(bytes, Policy::RandomAdmission, width, SEED);
     let fan_out = |lg_bits| FanOut::new(lg_bits, table(64 << 10, Width::Wide)?, SEED);
     let prefixes = |choice| {
-        let create = || table(64 << 10, Width::Wide);
+        let create = || table(64 << 10, Width::Narrow);
         Prefixes::new(&[8, 16, 24, 32], &[32, 48, 64, 128], choice, SEED, create)
     };
     let distinct = |hash| HyperLogLog::new(14, hash, SEED);
@@ -157,13 +157,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     for _ in 0..rounds {
         for variant in &mut variants {
             variant.sketch.reset();
-            let mut hashes = [0; BATCH];
+            let (mut hashes, mut batch) = ([0; BATCH], [0; BATCH]);
             let start = hw::time::thread_cpu();
             let batches = stream
                 .pairs
                 .chunks(BATCH)
                 .zip(stream.keys(variant.keys).chunks(BATCH));
             for ((pairs, keys), sizes) in batches.zip(stream.sizes.chunks(BATCH)) {
+                // In the engine the keys of a batch were just written, so they are in the cache.
+                let keys = {
+                    batch[..keys.len()].copy_from_slice(keys);
+                    &batch[..keys.len()]
+                };
                 let hashes = &mut hashes[..pairs.len()];
                 hash.hash(pairs, hashes);
                 let weights = match variant.name {

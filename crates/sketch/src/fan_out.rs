@@ -170,32 +170,48 @@ const CHUNK: usize = u64::BITS as usize;
 /// New pairs that are counted together.
 const NEW_MAX: usize = 256;
 
+/// Inserts the pairs of at most [`NEW_MAX`] packets; writes the sources of those that are new to `new`
+/// and returns their number.
+fn new_pairs(
+    pairs: &mut Arc<PairBitmap>,
+    updates: Updates<'_>,
+    new: &mut [u128; NEW_MAX],
+) -> usize {
+    // Most of what a new pair costs is the locked instruction.
+    let is_alone = Arc::get_mut(pairs).is_some();
+    let mut count = 0;
+    for chunk in updates.chunks(CHUNK) {
+        // A branch for each packet would wait for its bit from memory; this loop waits once.
+        let hashes = chunk.hashes().iter().enumerate();
+        let mut unseen = hashes.fold(0u64, |unseen, (index, &pair)| {
+            unseen | u64::from(!pairs.contains(pair)) << index
+        });
+        while unseen != 0 {
+            let index = unseen.trailing_zeros() as usize;
+            unseen &= unseen - 1;
+            let pair = chunk.hashes()[index];
+            // The pair may occur twice in the chunk, or have been inserted by another thread.
+            let is_new = if is_alone {
+                pairs.insert_alone(pair)
+            } else {
+                pairs.insert(pair)
+            };
+            new[count] = chunk.keys()[index];
+            count += usize::from(is_new);
+        }
+    }
+    count
+}
+
 impl<T: FrequencySketch> Sketch for FanOut<T> {
     fn update(&mut self, updates: Updates<'_>) {
         self.total += updates.len() as u64;
-        let (mut new, mut count) = ([0; NEW_MAX], 0);
-        for chunk in updates.chunks(CHUNK) {
-            // A branch for each packet would wait for its bit from memory; this loop waits once.
-            let hashes = chunk.hashes().iter().enumerate();
-            let mut unseen = hashes.fold(0u64, |unseen, (index, &pair)| {
-                unseen | u64::from(!self.pairs.contains(pair)) << index
-            });
-            while unseen != 0 {
-                let index = unseen.trailing_zeros() as usize;
-                unseen &= unseen - 1;
-                // The pair may occur twice in the chunk, or have been inserted by another thread.
-                if self.pairs.insert(chunk.hashes()[index]) {
-                    new[count] = chunk.keys()[index];
-                    count += 1;
-                }
-            }
-            if count > NEW_MAX - CHUNK {
+        let mut new = [0; NEW_MAX];
+        for part in updates.chunks(NEW_MAX) {
+            let count = new_pairs(&mut self.pairs, part, &mut new);
+            if count > 0 {
                 self.count_new(&new[..count]);
-                count = 0;
             }
-        }
-        if count > 0 {
-            self.count_new(&new[..count]);
         }
     }
 

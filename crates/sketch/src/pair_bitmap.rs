@@ -77,6 +77,15 @@ impl PairBitmap {
         word.fetch_or(bit, Relaxed) & bit == 0
     }
 
+    /// Sets the bit of `hash` while no other thread has this bitmap; returns whether it was not set.
+    #[inline]
+    pub(crate) fn insert_alone(&self, hash: u64) -> bool {
+        let (word, bit) = self.position(hash);
+        let before = word.load(Relaxed);
+        word.store(before | bit, Relaxed);
+        before & bit == 0
+    }
+
     /// Adds the number of bits that were set; returns the load before.
     pub(crate) fn add_set(&self, count: u64) -> f64 {
         self.set.fetch_add(count, Relaxed) as f64 / self.bits()
@@ -174,7 +183,7 @@ mod tests {
             let bitmap = PairBitmap::new(lg_bits).unwrap();
             let mut random = Random::new(1, 0);
             for _ in 0..20 << lg_bits {
-                bitmap.insert(random.bits());
+                bitmap.insert_alone(random.bits());
             }
             assert!(
                 bitmap
