@@ -136,10 +136,12 @@ impl<T: FrequencySketch> FanOut<T> {
             (5.0 * (pairs * load / (1.0 - load)).sqrt()).ceil() as u64
         };
         let scale = u64::from(SCALE);
-        let low = (found.low / scale).saturating_sub(deviation(found.low) + self.repeated);
-        let high = found.high.div_ceil(scale) + deviation(found.high);
+        let less = deviation(found.low).saturating_add(self.repeated);
+        let low = (found.low / scale).saturating_sub(less);
+        let high = found.high.div_ceil(scale);
+        let high = high.saturating_add(deviation(found.high));
         Estimate {
-            value: (found.value + scale / 2) / scale,
+            value: found.value.saturating_add(scale / 2) / scale,
             low,
             high,
         }
@@ -205,7 +207,7 @@ fn new_pairs(
 
 impl<T: FrequencySketch> Sketch for FanOut<T> {
     fn update(&mut self, updates: Updates<'_>) {
-        self.total += updates.len() as u64;
+        self.total = self.total.saturating_add(updates.len() as u64);
         let mut new = [0; NEW_MAX];
         for part in updates.chunks(NEW_MAX) {
             let count = new_pairs(&mut self.pairs, part, &mut new);
@@ -266,7 +268,8 @@ impl<T: FrequencySketch> Sketch for FanOut<T> {
             self.pairs = Arc::new(pairs);
         }
         self.total = self.total.saturating_add(other.total);
-        self.repeated += other.repeated + repeated.ceil() as u64;
+        let repeated = other.repeated.saturating_add(repeated.ceil() as u64);
+        self.repeated = self.repeated.saturating_add(repeated);
         Ok(())
     }
 

@@ -292,6 +292,11 @@ impl Sketch for Quantiles {
 }
 
 impl Quantiles {
+    /// Returns the sum if all values were `value`.
+    fn sum_of_all(&self, value: u64) -> u128 {
+        u128::from(self.count) * u128::from(value)
+    }
+
     /// Smallest and largest value must be in the first and last bucket that is not empty.
     fn check_ends(&self) -> Result<(), StateError> {
         let expected = self.buckets().next().zip(self.buckets().last());
@@ -301,6 +306,8 @@ impl Quantiles {
                 (first.0..=first.1).contains(&self.least)
                     && (last.0..=last.1).contains(&self.most)
                     && self.least <= self.most
+                    && (self.sum_of_all(self.least)..=self.sum_of_all(self.most))
+                        .contains(&self.sum)
             }
         };
         fits.then_some(())

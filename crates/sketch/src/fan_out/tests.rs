@@ -190,6 +190,11 @@ fn probes_with_other_pairs_are_merged_and_with_the_same_refused() {
     assert_eq!(written(&merged), before);
 }
 
+fn sketch_of(read: &FanOut<HeavyHitters>) -> FanOut<HeavyHitters> {
+    let state = written(read);
+    FanOut::read(&read.geometry(), None, &mut Reader::new(&state)).unwrap()
+}
+
 #[test]
 fn states_return_and_damage_is_found() {
     let mut sketch = of(5, 12, &traffic(5)[..1000]);
@@ -198,6 +203,9 @@ fn states_return_and_damage_is_found() {
     assert_eq!(written(&read), written(&sketch));
     disturb::<FanOut<HeavyHitters>>(&sketch.geometry(), &written(&sketch), |read| {
         let _ = (read.heavy_hitters(1), read.pairs(), read.error_bound(0.9));
+        let mut twice = sketch_of(read);
+        let _ = twice.merge(read, Overlap::Disjoint);
+        let _ = twice.heavy_hitters(0);
     });
     sketch.clear();
     assert_eq!((sketch.total(), sketch.load()), (0, 0.0));
