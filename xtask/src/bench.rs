@@ -25,13 +25,19 @@ pub(crate) fn run(what: &str, mut parser: lexopt::Parser) -> anyhow::Result<()> 
             example("flowatch-engine", "bench_tables", &flows)?;
             example("flowatch-engine", "bench_path", &flows)
         }
+        "sketches" => {
+            let arguments: Vec<_> = parser.raw_args()?.collect();
+            example("flowatch-sketch", "bench_sketches", &arguments)
+        }
         "statistics" => {
             let mut arguments: Vec<_> = parser.raw_args()?.collect();
             example("flowatch-flow", "statistic_accuracy", &[])?;
             arguments.insert(0, "statistics".into());
             example("flowatch-engine", "bench_path", &arguments)
         }
-        unknown => bail!("unknown benchmark {unknown}: anchors, peers, dpdk, tables, statistics"),
+        unknown => {
+            bail!("unknown benchmark {unknown}: anchors, dpdk, peers, sketches, statistics, tables")
+        }
     }
 }
 

@@ -41,6 +41,7 @@ cargo xtask COMMAND
   bench anchors [TURNS]       the paper's tables and P-square beside ours: time and errors
   bench dpdk [--seconds N]    flowatch beside testpmd in mode rxonly, both counting packets
   bench tables [ARGS]         ns per packet of every flow table
+  bench sketches [ROUNDS]     ns per packet of sketches beside Count-Min, and their recall
   bench statistics [ARGS]     ns per packet of every statistic
 ";
 
@@ -107,7 +108,7 @@ fn run() -> anyhow::Result<()> {
         "bench" => {
             let what = parser
                 .value()
-                .context("no benchmark: anchors, peers, dpdk, tables, statistics")?
+                .context("no benchmark: anchors, dpdk, peers, sketches, statistics, tables")?
                 .string()?;
             bench::run(&what, parser)
         }

@@ -131,13 +131,15 @@ fn zipf(length: usize, population: usize) -> Result<HugeSlice<u128>, Box<dyn Err
     Ok(keys)
 }
 
-/// Replaces every second packet by one of a new key.
+/// Inserts a packet of a new key before each of at most the first 8 million.
 fn flood(keys: &[u128]) -> Result<HugeSlice<u128>, Box<dyn Error>> {
+    let keys = &keys[..keys.len().min(8_000_000)];
     let mut random = Random::new(4, 0);
-    let mut flooded = HugeSlice::try_zeroed(keys.len())?;
-    for (index, (out, &key)) in flooded.iter_mut().zip(keys).enumerate() {
+    let mut flooded = HugeSlice::try_zeroed(2 * keys.len())?;
+    let (pairs, _) = flooded.as_chunks_mut::<2>();
+    for (pair, &key) in pairs.iter_mut().zip(keys) {
         let new = u128::from(random.bits()) << 64 | u128::from(random.bits());
-        *out = if index % 2 == 0 { key } else { new };
+        *pair = [new, key];
     }
     Ok(flooded)
 }

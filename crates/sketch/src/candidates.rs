@@ -13,10 +13,27 @@ pub const MOST: usize = 1 << 16;
 /// A key with its estimate when it was last offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// The key.
-    pub key: HashedKey,
-    /// Its estimate.
-    pub estimate: u64,
+    // Not a `HashedKey`, which would be padded to 32 bytes and a candidate to 48.
+    key: u128,
+    hash: u64,
+    estimate: u64,
+}
+
+impl Candidate {
+    /// Returns the key.
+    #[must_use]
+    pub const fn key(&self) -> HashedKey {
+        HashedKey {
+            key: self.key,
+            hash: self.hash,
+        }
+    }
+
+    /// Returns its estimate.
+    #[must_use]
+    pub const fn estimate(&self) -> u64 {
+        self.estimate
+    }
 }
 
 /// A list of candidates, with an index by hash.
@@ -116,11 +133,25 @@ impl Candidates {
             self.drop_smallest();
             if estimate > self.floor {
                 let position = self.position(key);
-                self.push(position, Candidate { key, estimate });
+                self.push(
+                    position,
+                    Candidate {
+                        key: key.key,
+                        hash: key.hash,
+                        estimate,
+                    },
+                );
             }
             return;
         }
-        self.push(position, Candidate { key, estimate });
+        self.push(
+            position,
+            Candidate {
+                key: key.key,
+                hash: key.hash,
+                estimate,
+            },
+        );
     }
 
     fn push(&mut self, position: usize, candidate: Candidate) {
@@ -142,7 +173,7 @@ impl Candidates {
         let mut position = key.hash as usize & mask;
         loop {
             match (self.index[position] as usize).checked_sub(1) {
-                Some(number) if self.entries[number].key != key => {
+                Some(number) if self.entries[number].key() != key => {
                     position = (position + 1) & mask;
                 }
                 _ => return position,
@@ -153,7 +184,7 @@ impl Candidates {
     #[cold]
     fn drop_smallest(&mut self) {
         if self.entries.len() > self.capacity {
-            let rank = |entry: &Candidate| (Reverse(entry.estimate), entry.key);
+            let rank = |entry: &Candidate| (Reverse(entry.estimate), entry.key());
             let (_, dropped, _) = self.entries.select_nth_unstable_by_key(self.capacity, rank);
             let floor = self.floor.max(dropped.estimate);
             self.entries.truncate(self.capacity);
@@ -165,7 +196,7 @@ impl Candidates {
     fn rebuild(&mut self) {
         self.index.fill(0);
         for number in 0..self.entries.len() {
-            let position = self.position(self.entries[number].key);
+            let position = self.position(self.entries[number].key());
             self.index[position] = number as u32 + 1;
         }
     }
@@ -178,7 +209,7 @@ impl Candidates {
     /// Replaces all estimates by those of `query`.
     pub fn refresh(&mut self, query: impl Fn(HashedKey) -> u64) {
         for entry in &mut self.entries {
-            entry.estimate = query(entry.key);
+            entry.estimate = query(entry.key());
         }
     }
 
@@ -196,7 +227,7 @@ impl Candidates {
         self.step = 1;
         self.refresh(&query);
         for entry in &other.entries {
-            self.offer(entry.key, query(entry.key));
+            self.offer(entry.key(), query(entry.key()));
         }
     }
 
@@ -251,7 +282,7 @@ mod tests {
             prop_assert!(list.entries().len() >= capacity.min(truth.len()));
             prop_assert!(list.entries().len() <= Candidates::most_entries(capacity));
             for (number, estimate) in truth {
-                let found = list.entries().iter().find(|entry| entry.key == key(number));
+                let found = list.entries().iter().find(|entry| entry.key() == key(number));
                 if estimate > list.floor() {
                     prop_assert_eq!(found.map(|entry| entry.estimate), Some(estimate));
                 }

@@ -444,7 +444,7 @@ impl Sketch for CountMin {
             out.extend(list.limits().into_iter().flat_map(u64::to_le_bytes));
             out.extend((list.entries().len() as u32).to_le_bytes());
             for entry in list.entries() {
-                write_key(out, (entry.key, entry.estimate));
+                write_key(out, (entry.key(), entry.estimate()));
             }
         }
     }
@@ -512,7 +512,7 @@ impl FrequencySketch for CountMin {
     /// Returns candidates, and the running heavy hitter.
     fn heavy_hitters(&self, threshold: u64) -> Vec<HeavyHitter> {
         let listed = self.candidates.iter().flat_map(|list| list.entries());
-        let listed = listed.map(|entry| entry.key).collect::<Vec<_>>();
+        let listed = listed.map(|entry| entry.key()).collect::<Vec<_>>();
         let running = self.running.map(|(key, _)| key);
         let running = running.filter(|key| !listed.contains(key));
         let mut found: Vec<HeavyHitter> = (listed.iter().chain(&running))

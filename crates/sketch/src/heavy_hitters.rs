@@ -336,6 +336,8 @@ impl HeavyHitters {
             *last = dropped;
         }
         last.count = count;
+        // No over-estimate is larger than the count.
+        self.slack = self.slack.max(count);
         slots.sort_unstable_by_key(|slot| (std::cmp::Reverse(slot.count), slot.key));
     }
 }
@@ -404,15 +406,16 @@ impl Sketch for HeavyHitters {
 
     fn merge(&mut self, other: &Self, overlap: Overlap) -> Result<(), MergeError> {
         self.geometry().check_equal(&other.geometry())?;
+        // Both sides may have over-estimated a key; the merged bucket's smallest count covers the larger
+        // of both errors only. Space-Saving adds the smallest counts, which raises it enough.
+        let smaller = self.largest_minimum().min(other.largest_minimum());
+        let sum = self
+            .slack
+            .saturating_add(other.slack)
+            .saturating_add(smaller);
         self.slack = match (self.policy, overlap) {
-            (Policy::RandomAdmission, Overlap::Shared) => {
-                // Both sides may have over-estimated a key; the merged bucket's smallest count covers
-                // the larger of both errors only.
-                let smaller = self.largest_minimum().min(other.largest_minimum());
-                self.slack
-                    .saturating_add(other.slack)
-                    .saturating_add(smaller)
-            }
+            (Policy::Unbiased, _) => sum.saturating_add(other.largest_weight.into()),
+            (Policy::RandomAdmission, Overlap::Shared) => sum,
             _ => self.slack.max(other.slack),
         };
         for bucket in 0..self.keys.len() {

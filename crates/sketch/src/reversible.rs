@@ -319,8 +319,7 @@ impl Reversible {
             .iter()
             .map(|row| vec![u64::MAX; row.words])
             .collect();
-        let found = search.extend(self, 0, 0, all);
-        found?;
+        search.extend(self, 0, 0, all)?;
         let hitters = search.found.iter().map(|&mangled| HeavyHitter {
             key: self.mangling.unmangle(mangled),
             estimate: self.estimate(mangled),

@@ -206,6 +206,11 @@ fn merged_unbiased_tables_lose_no_weight() {
             .map(|found| found.estimate.value)
             .sum();
         assert_eq!(counted, stream.keys.len() as u64);
+        let bound = merged.error_bound(0.9).over;
+        for found in merged.heavy_hitters(1) {
+            let error = found.estimate.value as f64 - stream.packets[&found.key] as f64;
+            assert!(error <= bound, "{error} {bound} {overlap:?}");
+        }
     }
 }
 

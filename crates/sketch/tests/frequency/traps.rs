@@ -35,7 +35,7 @@ fn candidates_of_a_short_interval_are_complete_and_current() {
         }
         let list = sketch.candidates().unwrap();
         for entry in list.entries() {
-            assert_eq!(entry.estimate, sketch.smallest(entry.key.hash));
+            assert_eq!(entry.estimate(), sketch.smallest(entry.key().hash));
         }
     }
 }
