@@ -10,7 +10,7 @@ use crate::normal::standard_deviations;
 use crate::seed::{Seed, SeedDigest};
 use crate::updates::Updates;
 use datasketches::common::NumStdDev;
-use datasketches::hll::{HllSketch, HllType, HllUnion};
+use datasketches::hll::HllSketch;
 
 /// How keys become registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +69,8 @@ mod image {
     pub(super) const MODE_LIST: u8 = 0;
     pub(super) const MODE_SET: u8 = 1;
     pub(super) const MODE_DENSE: u8 = 2;
+    pub(super) const TYPE_HLL_4: u8 = 0;
+    pub(super) const TYPE_HLL_6: u8 = 1;
     pub(super) const TYPE_HLL_8: u8 = 2;
     /// Bytes before the registers.
     pub(super) const DENSE_HEAD: usize = 40;
@@ -211,11 +213,15 @@ impl HyperLogLog {
                 reader.take(image::DENSE_HEAD - 8)?;
                 sketch.read_registers(&mut reader)?;
             }
-            (image::MODE_DENSE, 0 | 1, image::DENSE_INTS) => {
-                let unpacked = unpack(bytes, lg)?;
-                let mut reader = Reader::new(&unpacked);
-                reader.take(image::DENSE_HEAD)?;
-                sketch.read_registers(&mut reader)?;
+            (image::MODE_DENSE, image::TYPE_HLL_6, image::DENSE_INTS) => {
+                reader.take(image::DENSE_HEAD - 8)?;
+                sketch.read_six_bits(&mut reader)?;
+            }
+            (image::MODE_DENSE, image::TYPE_HLL_4, image::DENSE_INTS) => {
+                reader.take(image::DENSE_HEAD - 12)?;
+                let exceptions = reader.u32()? as usize;
+                sketch.read_four_bits(&mut reader, count)?;
+                sketch.read_coupons(&mut reader, exceptions, lg_list, flags)?;
             }
             _ => return Err(StateError::Damaged("its mode is none of HLL's")),
         }
@@ -228,6 +234,36 @@ impl HyperLogLog {
             return Err(StateError::Damaged("a register is above its largest value"));
         }
         self.registers.copy_from_slice(registers);
+        Ok(())
+    }
+
+    /// Reads registers of six bits, lowest bits first.
+    fn read_six_bits(&mut self, reader: &mut Reader<'_>) -> Result<(), StateError> {
+        let packed = reader.take(self.registers.len() / 4 * 3)?;
+        let (groups, _) = packed.as_chunks::<3>();
+        let (quads, _) = self.registers.as_chunks_mut::<4>();
+        for (quad, &[a, b, c]) in quads.iter_mut().zip(groups) {
+            *quad = [a, a >> 6 | b << 2, b >> 4 | c << 4, c >> 2].map(|bits| bits & REGISTER_MAX);
+        }
+        // DataSketches writes one byte more than the registers need.
+        reader.take(1).map(|_| ())
+    }
+
+    /// Reads registers of four bits above `least`. The largest of these values says that a coupon after
+    /// them has the register.
+    fn read_four_bits(&mut self, reader: &mut Reader<'_>, least: u8) -> Result<(), StateError> {
+        const EXCEPTION: u8 = 15;
+        if least > REGISTER_MAX - EXCEPTION {
+            return Err(StateError::Damaged("a register is above its largest value"));
+        }
+        let packed = reader.take(self.registers.len() / 2)?;
+        let (pairs, _) = self.registers.as_chunks_mut::<2>();
+        for (pair, byte) in pairs.iter_mut().zip(packed) {
+            *pair = [byte & 15, byte >> 4].map(|bits| match bits {
+                EXCEPTION => 0,
+                bits => least + bits,
+            });
+        }
         Ok(())
     }
 
@@ -252,15 +288,6 @@ impl HyperLogLog {
         }
         Ok(())
     }
-}
-
-/// Expands the packed registers of HLL_4 and HLL_6 to those of HLL_8.
-fn unpack(bytes: &[u8], lg_registers: u8) -> Result<Vec<u8>, StateError> {
-    const NO_IMAGE: StateError = StateError::Damaged("its packed registers contradict their head");
-    let packed = HllSketch::deserialize(bytes).map_err(|_| NO_IMAGE)?;
-    let mut union = HllUnion::new(lg_registers).map_err(|_| NO_IMAGE)?;
-    union.update(&packed);
-    Ok(union.to_sketch(HllType::Hll8).serialize())
 }
 
 fn range(what: &'static str, least: f64, most: f64, given: f64) -> SizeError {

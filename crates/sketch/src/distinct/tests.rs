@@ -1,5 +1,6 @@
 use super::*;
 use crate::test_support::{disturb, hashed, read_back, written};
+use datasketches::hll::HllType;
 
 fn of_keys(keys: core::ops::Range<u64>, seed: u64) -> HyperLogLog {
     let seed = Seed::new(seed);
@@ -60,7 +61,7 @@ fn one_estimate_is_datasketches_own() {
 
 #[test]
 fn images_of_all_types_and_modes_are_read() {
-    for count in [0, 1, 8, 9, 200, 3_000] {
+    for count in [0, 1, 8, 9, 200, 3_000, 200_000] {
         for kind in [HllType::Hll4, HllType::Hll6, HllType::Hll8] {
             let mut theirs = HllSketch::new(11, kind).unwrap();
             let hash = DistinctHash::Murmur { key_bytes: 8 };

@@ -2,6 +2,7 @@ use super::*;
 use crate::test_support::{Zipf, hashed, table};
 use crate::{DistinctHash, Seed};
 use datasketches::hash::value::raw_bytes;
+use datasketches::hll::{HllSketch, HllType};
 use datasketches::theta::ThetaSketchBuilder;
 
 /// Counts `keys` in an image of each family.
@@ -98,6 +99,12 @@ fn other_families_are_refused_with_the_reason() {
     let large = [10, 1, family::CPC, 26, 0, 0, 0, 0];
     assert_eq!(Image::read(&large).err(), Some(ImageError::Size(26)));
     assert!(Image::read(&[1, 2, 3]).is_err());
+    // The least register of HLL_4, where a sum of eight bits would overflow.
+    let mut hll = HllSketch::new(8, HllType::Hll4).unwrap();
+    (0..10_000u32).for_each(|key| hll.update(key));
+    let mut image = hll.serialize();
+    image[6] = 250;
+    assert!(matches!(Image::read(&image), Err(ImageError::Hll(_))));
     // DataSketches would panic when it merges them.
     for at in [16, 24] {
         let mut image = images(0..10)[3].write();
