@@ -23,10 +23,12 @@ enum Seeds {
     Packets,
     /// Payloads of one flow, each after its direction and length.
     Conversation,
+    /// None: the target makes valid inputs, which it changes as the bytes say.
+    None,
 }
 
 /// Targets in `fuzz/fuzz_targets`; each has a dictionary of the same name.
-const TARGETS: [(&str, Seeds); 11] = [
+const TARGETS: [(&str, Seeds); 12] = [
     ("dissect", Seeds::Frames),
     ("pcap", Seeds::Pcap),
     ("pcapng", Seeds::Pcapng),
@@ -38,6 +40,7 @@ const TARGETS: [(&str, Seeds); 11] = [
     ("dtls", Seeds::Conversation),
     ("ssh", Seeds::Conversation),
     ("names", Seeds::Packets),
+    ("sketch_state", Seeds::None),
 ];
 
 /// Larger captures slow the fuzzer down and reach little new code.

@@ -88,6 +88,26 @@ impl<'b> Reader<'b> {
         self.array().map(u128::from_le_bytes)
     }
 
+    /// Reads a number as [`write_varint`] wrote it.
+    ///
+    /// # Errors
+    /// Fails at the end, or if the number exceeds 64 bits.
+    pub fn varint(&mut self) -> Result<u64, StateError> {
+        let mut value = 0;
+        for shift in (0..u64::BITS).step_by(7) {
+            let byte = self.u8()?;
+            let bits = u64::from(byte & 0x7f);
+            if bits << shift >> shift != bits {
+                break;
+            }
+            value |= bits << shift;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(StateError::Damaged("a number exceeds 64 bits"))
+    }
+
     /// Checks that `count` elements of `size` bytes are left, before memory is reserved for them.
     ///
     /// # Errors
@@ -115,9 +135,32 @@ impl<'b> Reader<'b> {
     }
 }
 
+/// Appends a number in groups of seven bits, lowest first, each but the last with the highest bit set
+/// (LEB128).
+pub fn write_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn varints_return() {
+        for value in [0, 1, 0x7f, 0x80, 0x3fff, 0x4000, 1 << 63, u64::MAX] {
+            let mut bytes = Vec::new();
+            write_varint(&mut bytes, value);
+            let mut reader = Reader::new(&bytes);
+            assert_eq!(reader.varint(), Ok(value));
+            assert!(reader.end().is_ok());
+            assert!(Reader::new(&bytes[..bytes.len() - 1]).varint().is_err());
+        }
+        assert!(Reader::new(&[0xff; 11]).varint().is_err());
+    }
 
     #[test]
     fn reading_past_the_end_is_an_error() {

@@ -44,6 +44,25 @@ pub enum MergeError {
         "the states were made with different seeds: give all probes the same --sketch-seed file"
     )]
     Seed,
+    /// Their keys are defined otherwise.
+    #[error("the keys of the states differ ({0} and {1})")]
+    Key(String, String),
+    /// They count other things.
+    #[error("the states count different units ({0} and {1})")]
+    Unit(&'static str, &'static str),
+    /// They are of other times.
+    #[error(
+        "the states are of different intervals ({0} to {1} ns and {2} to {3} ns of packet time)"
+    )]
+    Interval(u64, u64, u64, u64),
+    /// A part of the traffic is in both.
+    #[error("part {part} of probe {probe:016x} is in both states and would count twice")]
+    Twice {
+        /// The probe.
+        probe: u64,
+        /// The part of its traffic.
+        part: u32,
+    },
     /// The kind does not allow what was asked for.
     #[error("{0}")]
     NotMergeable(&'static str),
@@ -60,6 +79,28 @@ pub enum StateError {
         /// How many are missing.
         needed: usize,
     },
+    /// They do not start as a state does.
+    #[error("this is no state of a sketch")]
+    NotAState,
+    /// They are of a version that this program does not know.
+    #[error("the state has version {found}, this program reads version {known}")]
+    Version {
+        /// The version in the head.
+        found: u16,
+        /// The version that is known.
+        known: u16,
+    },
+    /// The checksum differs.
+    #[error("the state is damaged: its checksum is {found:08x} and should be {computed:08x}")]
+    Checksum {
+        /// The stored checksum.
+        found: u32,
+        /// That of the bytes.
+        computed: u32,
+    },
+    /// They were made with another seed than the given one.
+    #[error("the state was made with another seed than that of the given --sketch-seed file")]
+    OtherSeed,
     /// They contain something that no sketch writes.
     #[error("the state is damaged: {0}")]
     Damaged(&'static str),

@@ -1,6 +1,7 @@
 //! What two states must have in common to be merged.
 
-use crate::error::MergeError;
+use crate::bytes::Reader;
+use crate::error::{MergeError, StateError};
 use crate::seed::SeedDigest;
 
 /// The kinds of sketches. The numbers are part of the stored format.
@@ -25,13 +26,11 @@ pub enum Kind {
     Prefixes = 8,
     /// The entropy of a distribution.
     Entropy = 9,
-    /// Two intervals whose difference is asked for.
-    Changes = 10,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 9] = [
         Self::CountMin,
         Self::Reversible,
         Self::SimpleTable,
@@ -41,7 +40,6 @@ impl Kind {
         Self::Quantiles,
         Self::Prefixes,
         Self::Entropy,
-        Self::Changes,
     ];
 
     /// Returns the name in messages.
@@ -57,7 +55,6 @@ impl Kind {
             Self::Quantiles => "quantiles",
             Self::Prefixes => "prefixes",
             Self::Entropy => "entropy",
-            Self::Changes => "changes",
         }
     }
 
@@ -89,6 +86,34 @@ pub struct Geometry {
 }
 
 impl Geometry {
+    /// Appends kind, seed digest and dimensions.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend(self.kind.number().to_le_bytes());
+        out.extend(self.seed.0.to_le_bytes());
+        for dimension in self.dimensions {
+            out.extend(dimension.to_le_bytes());
+        }
+    }
+
+    /// Reads what [`write`](Self::write) wrote.
+    ///
+    /// # Errors
+    /// Fails at the end of the bytes, or if there is no such kind.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, StateError> {
+        let kind =
+            Kind::from_number(reader.u16()?).ok_or(StateError::Damaged("its kind is unknown"))?;
+        let seed = SeedDigest(reader.u64()?);
+        let mut dimensions = [0; DIMENSIONS];
+        for dimension in &mut dimensions {
+            *dimension = reader.u64()?;
+        }
+        Ok(Self {
+            kind,
+            dimensions,
+            seed,
+        })
+    }
+
     /// Checks that states with this and with the other geometry may be merged.
     ///
     /// # Errors

@@ -191,6 +191,12 @@ impl HeavyHitters {
         }
     }
 
+    /// Returns the policy.
+    #[must_use]
+    pub const fn policy(&self) -> Policy {
+        self.policy
+    }
+
     /// Returns the number of slots.
     #[must_use]
     pub fn slots(&self) -> usize {
