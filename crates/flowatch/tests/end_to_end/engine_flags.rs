@@ -255,8 +255,9 @@ fn rejects_invalid_acquisition_flags() {
             "one for each of 1 receiving threads: the machine has",
         ),
         (
+            // Threads that share the work on a capture have one receiver.
             "--buffer 17179869183GiB --queues 2",
-            "one for each of 2 receiving threads: the machine has",
+            "one for each of 1 receiving threads: the machine has",
         ),
         ("--acquisition polled", "--buffer"),
         (
