@@ -29,6 +29,7 @@ fn model(model: Model) -> &'static str {
         Model::RunToCompletion => "run-to-completion",
         Model::Pipeline => "pipeline",
         Model::Cooperative => "cooperative",
+        Model::SharedReading => unreachable!("a link is not a file"),
     }
 }
 
@@ -48,7 +49,7 @@ fn run_case(case: &Case, order: &str) -> Outcome {
     let _guard = matches!(case.schedule, Schedule::Fifo(_))
         .then(|| FIFO_CASES.lock().unwrap_or_else(PoisonError::into_inner));
     let ring = match case.model {
-        Model::RunToCompletion => String::new(),
+        Model::RunToCompletion | Model::SharedReading => String::new(),
         Model::Pipeline | Model::Cooperative => format!("--ring {RING}"),
     };
     let watching = format!(
